@@ -99,17 +99,17 @@ class CycleFiles:
 
     def _read(self, job: Job) -> bool:
         """Read what is new of a job; whether it has a folder: it may use no NVRx."""
-        folder, known = self._folder_of(job), self._begun[job.key]
+        folder, cycles = self._folder_of(job), self._begun[job.key]
         if folder is None or not folder.is_dir():
             return False
         new = sorted(self._changed(job, folder).items())
         owner = uid_of(job.user) if new else None
-        for name, state in new[: max(0, MOST_CYCLES - len(known))]:
+        for name, state in new[: max(0, MOST_CYCLES - len(cycles))]:
             check = partial(_check_owner, folder / name, owner)
             try:
                 content = json.loads(read_small(folder / name, "NVRx's file", MOST_BYTES, check))
                 begun = datetime.fromisoformat(content["cycle_start_time"].replace("Z", "+00:00"))
-                known[name] = begun.timestamp()
+                cycles[name] = begun.timestamp()
             except _ForeignError:
                 self._unwritten[job.key][name] = state
                 self._say(f"Some of NVRx's files of job {job.job_id} are another user's")
@@ -120,12 +120,12 @@ class CycleFiles:
 
     def _changed(self, job: Job, folder: Path) -> dict[str, tuple[int, int]]:
         """The files of a job that were not read as they are now."""
-        known, unwritten = self._begun[job.key], self._unwritten[job.key]
+        cycles, unwritten = self._begun[job.key], self._unwritten[job.key]
         with os.scandir(folder) as entries:
             changed = {
                 entry.name: _state(entry)
                 for entry in islice(entries, MOST_NAMES)
-                if entry.name not in known and _is_of(job, entry.name)
+                if entry.name not in cycles and _is_of(job, entry.name)
             }
         return {name: state for name, state in changed.items() if unwritten.get(name) != state}
 

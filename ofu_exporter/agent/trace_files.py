@@ -45,14 +45,14 @@ def prepare(folder: Path, needs_own: bool) -> None:
                 parent.chmod(0o755)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode):
             raise ConfigError(f"{folder} is no folder")
-        if found.st_uid == os.geteuid():
+        if status.st_uid == os.geteuid():
             os.chmod(folder, MODE)
-        elif needs_own or found.st_uid or not found.st_mode & stat.S_ISVTX:
+        elif needs_own or status.st_uid or not status.st_mode & stat.S_ISVTX:
             raise ConfigError(
-                f"{folder} belongs to user {found.st_uid}: let it be the agent's, user {os.geteuid()}"
+                f"{folder} belongs to user {status.st_uid}: let it be the agent's, user {os.geteuid()}"
             )
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror}") from error
@@ -84,14 +84,14 @@ def _reads_all() -> bool:
 
 def sweep_traces(folder: Path, now: float) -> None:
     """Delete old traces, and the oldest where there are too many, or too large ones."""
-    found = []
+    traces = []
     for entry in islice(os.scandir(folder), MOST_SWEPT):
         if _TRACE.fullmatch(entry.name):
             with suppress(OSError):
                 stat_ = entry.stat(follow_symlinks=False)
-                found.append((stat_.st_mtime, 512 * stat_.st_blocks, entry.path))
+                traces.append((stat_.st_mtime, 512 * stat_.st_blocks, entry.path))
     taken = 0
-    for place, (at, size, path) in enumerate(sorted(found, reverse=True)):
+    for place, (at, size, path) in enumerate(sorted(traces, reverse=True)):
         taken += size
         if now - at > KEPT_SECONDS or place >= MOST_KEPT or taken > MOST_KEPT_BYTES:
             delete(path)

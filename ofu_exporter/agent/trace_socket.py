@@ -119,10 +119,10 @@ class TraceSocket:
         if folder != os.fsencode(self._folder) or not name.startswith(b"dynoconfigclient"):
             return False
         try:
-            found = os.lstat(peer.address)
+            status = os.lstat(peer.address)
         except OSError:
             return False
-        return stat.S_ISSOCK(found.st_mode) and found.st_uid == peer.uid
+        return stat.S_ISSOCK(status.st_mode) and status.st_uid == peer.uid
 
 
 def _peer(extra: list[tuple[int, int, bytes]], address: bytes) -> Peer | None:
@@ -134,48 +134,48 @@ def _peer(extra: list[tuple[int, int, bytes]], address: bytes) -> Peer | None:
 
 
 def _new() -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    made.setblocking(False)
-    return made
+    unbound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    unbound.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    unbound.setblocking(False)
+    return unbound
 
 
 def _abstract() -> socket.socket:
-    made = _new()
+    bound = _new()
     try:
-        made.bind(b"\0dynolog\0")
+        bound.bind(b"\0dynolog\0")
     except OSError as error:
-        made.close()
+        bound.close()
         raise ConfigError(f"the abstract name dynolog: {_OTHER}") from error
-    return made
+    return bound
 
 
 def _answering_in(folder: Path | None) -> socket.socket:
     """A socket with a name beside the daemon's, which clients look at; its file is not needed."""
-    made, name = _new(), f"{NAME}.{secrets.token_hex(8)}"
+    bound, name = _new(), f"{NAME}.{secrets.token_hex(8)}"
     try:
-        made.bind(str(folder / name) if folder else f"\0{name}\0".encode())
+        bound.bind(str(folder / name) if folder else f"\0{name}\0".encode())
     except OSError:
-        made.close()
+        bound.close()
         raise
     if folder:
         trace_files.delete(folder / name)
-    return made
+    return bound
 
 
 def _in(folder: Path) -> socket.socket:
     """The socket in a folder. It stays when the agent ends, so that nobody else can put one there."""
     trace_files.prepare(folder, needs_own=False)
     path, other = folder / NAME, folder / f"{NAME}.{secrets.token_hex(8)}"
-    made = _new()
+    bound = _new()
     try:
         if os.path.lexists(path) and trace_files.is_held(str(path)):
             raise ConfigError(f"{path}: {_OTHER}")
-        made.bind(str(other))
+        bound.bind(str(other))
         os.chmod(other, 0o666)
         os.rename(other, path)
     except OSError as error:
         trace_files.delete(other)
-        made.close()
+        bound.close()
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    return made
+    return bound

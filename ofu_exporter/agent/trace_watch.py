@@ -86,8 +86,8 @@ class SlowJobs:
         if ofu < self._below:
             return f"its OFU of ten minutes is {ofu:.1%}, below {self._below:.1%}"
         minutes = [_ofu(one, other) for one, other in pairwise(samples)]
-        known = [each for each in minutes if each is not None]
-        usual = median(known) if now - samples[0].at > USUAL_SECONDS else None
+        measured = [each for each in minutes if each is not None]
+        usual = median(measured) if now - samples[0].at > USUAL_SECONDS else None
         if usual is not None and ofu < usual / 2:
             return (
                 f"its OFU of ten minutes is {ofu:.1%}, below half of the hour's median, {usual:.1%}"

@@ -29,9 +29,9 @@ def month_report(now: float) -> FleetReport:
     from ofu_exporter.fleet.simulation.server import SimulatedServer
     from ofu_exporter.fleet.whole_report import WholeReport, whole_report
 
-    made, end = _month(), now // _DAY * _DAY
-    server = SimulatedServer(made, end - 60.0 * made.spec.length)
-    reader = PartReader(server, hours_at_once=made.spec.length // 60)
+    fleet, end = _month(), now // _DAY * _DAY
+    server = SimulatedServer(fleet, end - 60.0 * fleet.spec.length)
+    reader = PartReader(server, hours_at_once=fleet.spec.length // 60)
     prices = Prices(currency="EUR", gpu_hour={"*": 2.10})
     options = ReportOptions("user", prices)
     earlier = read_history(reader, end - 2 * _MONTH, end - _MONTH)

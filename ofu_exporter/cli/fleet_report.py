@@ -90,8 +90,8 @@ def report(
     answer = read_report(options, WholeReport(wanted, options["source"], changed, looks))
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
-    made = rendered(answer, format_, rows)
-    is_done = place.take(answer, made) if place.is_wanted else write(made, output)
+    content = rendered(answer, format_, rows)
+    is_done = place.take(answer, content) if place.is_wanted else write(content, output)
     sys.exit(0 if answer.is_sound and is_done else EXIT_INCOMPLETE)
 
 

@@ -42,8 +42,8 @@ def named_hosts(options: dict[str, Any]) -> list[Host]:
             hint = "'--prometheus'"
             raise click.MissingParameter(param_hint=hint, param_type="option")
         return []
-    given = click.get_current_context().get_parameter_source("server")
-    if given is ParameterSource.COMMANDLINE or options["source"] != "agents":
+    source_of_server = click.get_current_context().get_parameter_source("server")
+    if source_of_server is ParameterSource.COMMANDLINE or options["source"] != "agents":
         raise ConfigError("--hosts and --hosts-file go with neither --prometheus nor --from")
     if options["until"] is not None:
         raise ConfigError("--until: agents know their totals of now alone")

@@ -92,11 +92,11 @@ def _asked(channel: Channel, order: Mapping[str, Any], token: str) -> dict[str, 
 def text(answer: Mapping[str, Any]) -> str:
     """The five parts and the findings; or why there are none."""
     lines = [f"{answer['arrived']} of {answer['processes']} processes wrote a trace"]
-    if found := answer["trace"]:
-        parts = ", ".join(f"{name} {share:.1%}" for name, share in found["parts"].items())
-        gpus = f"{found['ranks']} GPU{'s' * (found['ranks'] != 1)}"
-        lines.append(f"{gpus}, {found['seconds']:.4g} s: {parts}")
-        for each in found["findings"]:
+    if result := answer["trace"]:
+        parts = ", ".join(f"{name} {share:.1%}" for name, share in result["parts"].items())
+        gpus = f"{result['ranks']} GPU{'s' * (result['ranks'] != 1)}"
+        lines.append(f"{gpus}, {result['seconds']:.4g} s: {parts}")
+        for each in result["findings"]:
             share = f"{each['share']:6.1%}  {each['finding']}, at most {each['seconds']:.3g} s"
             lines += [f"{share}: {each['evidence']}", f"        {each['remedy']}"]
     if answer["detail"]:

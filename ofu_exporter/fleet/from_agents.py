@@ -81,27 +81,27 @@ def agents_report(
         _add(history, job, models, end)
     for answer in answers:
         _add_free(history, answer, end)
-    told = [answer for answer in answers if not answer.why]
+    answering = [answer for answer in answers if not answer.why]
     history.covered = {
-        ("", hour): len(told) / len(answers) for hour in clock.hours(history.span) if told
+        ("", hour): len(answering) / len(answers) for hour in clock.hours(history.span) if answering
     }
     for (_, hour), share in history.covered.items():
         history.gpus["", hour] = share * sum(gpu.share_ratio for gpu in gpus)
     are_made_up = [job.simulated for job in jobs] + [gpu.simulated for gpu in gpus]
     history.is_simulated = any(are_made_up)
     history.is_partly_measured = not all(are_made_up)
-    history.remark = _remark(len(told), len(answers), since)
+    history.remark = _remark(len(answering), len(answers), since)
     reader = PartReader(_NoServer(len(answers)))
     reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
     report = with_periods(fleet_report(history, wanted, reader), ())
     return report.model_copy(update={"actions": first_actions(report), "hours": []})
 
 
-def _remark(told: int, asked: int, since: float) -> str:
+def _remark(answering: int, asked: int, since: float) -> str:
     return (
-        f"From what {told} of {asked} agents hold, since {iso(since)}: jobs that run, and ended ones as their state "
-        "files remember them. Totals of a job are spread evenly over its time. GPUs without a job count for as long as "
-        "their agents measured them since they started."
+        f"From what {answering} of {asked} agents hold, since {iso(since)}: jobs that run, and ended ones as their "
+        "state files remember them. Totals of a job are spread evenly over its time. GPUs without a job count for as "
+        "long as their agents measured them since they started."
     )
 
 

@@ -55,8 +55,8 @@ def read_series(row: Mapping[str, Any], start: float, end: float) -> Series:
 @lru_cache(maxsize=64)
 def _times(times: tuple[Any, ...], start: float, end: float) -> tuple[tuple[float, ...], bool]:
     """These times, and whether all lie between the two. Kept, because thousands of series have the same ones."""
-    found = tuple(map(float, times))
-    return found, all(start < time_ <= end for time_ in found)
+    seconds = tuple(map(float, times))
+    return seconds, all(start < time_ <= end for time_ in seconds)
 
 
 def _labels(metric: Mapping[str, Any]) -> Labels:

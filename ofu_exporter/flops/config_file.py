@@ -21,9 +21,9 @@ READY = Path(__file__).parent / "ready"
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def read_configuration(given: Path) -> Mapping[str, object]:
+def read_configuration(path_or_id: Path) -> Mapping[str, object]:
     """The configuration that a path or a model id stands for. Raises ConfigError, which says what to do."""
-    path = _path_of(given)
+    path = _path_of(path_or_id)
     return parsed(read_small(path, "the configuration", MOST_BYTES), str(path))
 
 

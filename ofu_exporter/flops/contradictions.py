@@ -65,12 +65,12 @@ def _of_one_gpu(observation: Observation, facts: CauseFacts) -> str:
 
 def wrong_peak(mfu: float, facts: CauseFacts) -> str:
     """What to check if the report is known to divide by a wrong peak; "" otherwise."""
-    right, given = facts.right_peak(), facts.peak_flops
-    if right is None or given is None or abs(right / given - 1) <= SAME:
+    right, stated = facts.right_peak(), facts.peak_flops
+    if right is None or stated is None or abs(right / stated - 1) <= SAME:
         return ""
     return (
-        f"the report divides by {given / 1e12:,.5g} TFLOP/s, and the dense peak is {right / 1e12:,.5g}: against this "
-        f"its MFU is {mfu * given / right:.2%}. No known mistake besides explains that"
+        f"the report divides by {stated / 1e12:,.5g} TFLOP/s, and the dense peak is {right / 1e12:,.5g}: against this "
+        f"its MFU is {mfu * stated / right:.2%}. No known mistake besides explains that"
     )
 
 

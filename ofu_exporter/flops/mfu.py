@@ -187,8 +187,8 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
         if other is not None and name not in precision and _same(peak_flops, other):
             mistakes.append(f"the {name} peak, though the job computes in {math_used}")
     wrong = " or ".join(mistakes) or "none of its dense peaks"
-    given = f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu}"
-    return [f"{given} is {wrong}; dense {math_used} is {right / 1e12:.1f}"]
+    stated = f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu}"
+    return [f"{stated} is {wrong}; dense {math_used} is {right / 1e12:.1f}"]
 
 
 def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:

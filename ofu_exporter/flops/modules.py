@@ -31,8 +31,8 @@ def _each(name: str, value: int | Sequence[int], dims: int, least: int) -> tuple
     return values
 
 
-def _positive(**given: int) -> None:
-    for name, value in given.items():
+def _positive(**sizes: int) -> None:
+    for name, value in sizes.items():
         _each(name, value, 1, 1)
 
 

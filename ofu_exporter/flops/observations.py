@@ -40,9 +40,9 @@ def compared(observation: Observation, facts: CauseFacts) -> Divergence:
     mfu, ofu, error = observation.mfu, observation.ofu, observation.standard_error
     divergence.check(mfu, ofu, error, quantities.MOST_EXPLAINED)
     variance = 0.0 if observation.is_error_assumed else error**2
-    found = divergence.compare_sums(Compared(mfu, ofu, 1.0, variance), 1.0, thresholds_of(facts))
-    assert found is not None
-    return found
+    result = divergence.compare_sums(Compared(mfu, ofu, 1.0, variance), 1.0, thresholds_of(facts))
+    assert result is not None
+    return result
 
 
 def thresholds_of(facts: CauseFacts) -> Thresholds:

@@ -158,8 +158,8 @@ def _count_held(
     state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, Held], until: Instant
 ) -> tuple[OwnerState, Jobs]:
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    given = state.given(held)
-    after, credited = hold(jobs, state.credited, given, begin, until.monotonic)
+    job_gpus = state.given(held)
+    after, credited = hold(jobs, state.credited, job_gpus, begin, until.monotonic)
     return replace(state, counted_until=until.monotonic, credited=credited), after
 
 

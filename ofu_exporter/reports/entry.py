@@ -143,8 +143,8 @@ class Entry:
     def take_causes(self, question: CauseQuestion, causes: Causes, now: float) -> None:
         self.is_being_explained = False
         self.causes = causes
-        known = (question.model, *question.report.facts())
-        self.explained = (question.divergence.verdict, now, known)
+        facts = (question.model, *question.report.facts())
+        self.explained = (question.divergence.verdict, now, facts)
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports again with everything observed until now."""

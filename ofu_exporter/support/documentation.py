@@ -12,10 +12,10 @@ PACKAGE = "ofu-exporter"
 def home() -> str:
     """What stands before docs/ in the address of a page, with a slash at its end; empty where nobody says."""
     try:
-        told = metadata(PACKAGE).get_all("Project-URL") or ()
+        urls = metadata(PACKAGE).get_all("Project-URL") or ()
     except PackageNotFoundError:
         return ""
-    addresses: dict[str, str] = dict(each.partition(", ")[::2] for each in told)
+    addresses: dict[str, str] = dict(each.partition(", ")[::2] for each in urls)
     return addresses.get("Documentation", "").removesuffix("/").removesuffix("docs")
 
 

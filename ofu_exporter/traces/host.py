@@ -129,8 +129,8 @@ class Launches:
     def place(self, correlation: int) -> int | None:
         """Where the call of a correlation stands; None = the trace has none."""
         place = bisect_left(self._correlations, correlation)
-        found = place < len(self._correlations) and self._correlations[place] == correlation
-        return place if found else None
+        is_there = place < len(self._correlations) and self._correlations[place] == correlation
+        return place if is_there else None
 
 
 def _within(
@@ -175,20 +175,20 @@ class Pause(NamedTuple):
 def pauses(timeline: Timeline) -> list[Pause]:
     """The pauses of the threads that launch, in order; of two at once the foremost."""
     kinds, copies = _ByName(timeline, _pause), _ByName(timeline, _COPY.search)
-    found: list[tuple[float, float, int, int]] = []
+    stretches: list[tuple[float, float, int, int]] = []
     for table in (timeline.events, timeline.calls):
-        for thread, kept in table.items():
+        for thread, events in table.items():
             launching = thread in timeline.calls
-            for start, end, name in zip(kept.starts, kept.ends, kept.names, strict=True):
+            for start, end, name in zip(events.starts, events.ends, events.names, strict=True):
                 rank = kinds[name]
                 if rank is None or (copies[name] and end - start < BLOCKING_COPY):
                     continue
                 if launching or PAUSES[rank] is Idle.CPU_COLLECTIVE:
-                    found.append((start, end, rank, name))
-    found.sort()
+                    stretches.append((start, end, rank, name))
+    stretches.sort()
     return [
         Pause(start, end, PAUSES[kinds[name] or 0], name)
-        for start, end, name, _ in pieces(found)
+        for start, end, name, _ in pieces(stretches)
         if name != NOTHING
     ]
 
@@ -197,8 +197,8 @@ def counted(timeline: Timeline, pattern: re.Pattern[str]) -> dict[str, int]:
     """How often events on the host with such names occurred."""
     wanted = _ByName(timeline, pattern.search)
     counts: dict[str, int] = {}
-    for kept in timeline.events.values():
-        for name in kept.names:
+    for events in timeline.events.values():
+        for name in events.names:
             if wanted[name]:
                 text = timeline.names.texts[name]
                 counts[text] = counts.get(text, 0) + 1

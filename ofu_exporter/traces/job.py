@@ -31,10 +31,10 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted({each for pattern in TRACES for each in path.glob(pattern)})
-        if not found:
+        traces = sorted({each for pattern in TRACES for each in path.glob(pattern)})
+        if not traces:
             raise ConfigError(f"{path} has no files {', '.join(TRACES)}")
-        yield from found
+        yield from traces
 
 
 def read(
@@ -99,13 +99,13 @@ def _result(gpus: Sequence[GpuTrace]) -> TraceResult:
 
 def _together(gpus: Sequence[GpuTrace]) -> list[TimeCell]:
     """The cells of all GPUs, with those that are about the same added up."""
-    found: dict[tuple[object, ...], TimeCell] = {}
+    cells: dict[tuple[object, ...], TimeCell] = {}
     for gpu in gpus:
         for cell in gpu.cells:
             key = (cell.kind, cell.name, cell.operator, cell.scope, cell.idle, cell.is_small)
-            if key not in found:
-                found[key] = replace(cell)
+            if key not in cells:
+                cells[key] = replace(cell)
             else:
-                found[key].seconds += cell.seconds
-                found[key].launches += cell.launches
-    return list(found.values())
+                cells[key].seconds += cell.seconds
+                cells[key].launches += cell.launches
+    return list(cells.values())

@@ -79,8 +79,8 @@ def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
         until = windows.pop()[0]
         numbers.pop()
     for number, ran in sorted(timeline.gpus.items()):
-        kept = array("I", (n for n in range(len(ran)) if _launched(ran, launches, n) < until))
-        split = Split(ran, launches, paused).run(kept, timeline.names, windows)
+        launched = array("I", (n for n in range(len(ran)) if _launched(ran, launches, n) < until))
+        split = Split(ran, launches, paused).run(launched, timeline.names, windows)
         if split.seconds > LONGEST_SECONDS:
             raise ConfigError("its kernels are more than a day apart: is this one trace?")
         time = _rank_time(timeline, number, split, numbers)

@@ -60,8 +60,8 @@ def _common(ranks: Mapping[int, Sequence[Collective]]) -> Iterator[Mapping[int, 
     first, *others = sorted(ranks)
     counterparts = {rank: _counterparts(ranks[first], ranks[rank]) for rank in others}
     for place, each in enumerate(ranks[first]):
-        if all(place in found for found in counterparts.values()):
-            yield {first: each, **{rank: found[place] for rank, found in counterparts.items()}}
+        if all(place in of_rank for of_rank in counterparts.values()):
+            yield {first: each, **{rank: of_rank[place] for rank, of_rank in counterparts.items()}}
 
 
 def _counterparts(
@@ -70,9 +70,9 @@ def _counterparts(
     """What another rank has of each collective, by its place, on the first one's clock."""
     kinds = _by_kind(others)
     offset = _offset(_by_kind(some), kinds)
-    found: dict[int, Collective] = {}
+    counterparts: dict[int, Collective] = {}
     if offset is None:
-        return found
+        return counterparts
     ends = {kind: [each.end - offset for each in those] for kind, those in kinds.items()}
     for place, each in enumerate(some):
         kind = (each.kind, each.step)
@@ -81,8 +81,8 @@ def _counterparts(
         nearest = min(near, key=lambda n: abs(ends[kind][n] - each.end), default=None)
         if nearest is not None and abs(ends[kind][nearest] - each.end) <= APART:
             other = kinds[kind][nearest]
-            found[place] = other._replace(start=other.start - offset, end=other.end - offset)
-    return found
+            counterparts[place] = other._replace(start=other.start - offset, end=other.end - offset)
+    return counterparts
 
 
 Kinds = Mapping[tuple[str, int], Sequence[Collective]]

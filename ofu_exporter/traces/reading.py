@@ -57,13 +57,13 @@ def _has_no_events(path: Path) -> bool:
 def _opened(name: str, uid: int) -> int:
     """A descriptor of a file. Raises OSError and ValueError for what is not a user's trace."""
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no regular file")
-    if found.st_uid != uid:
-        raise ValueError(f"it belongs to user {found.st_uid} and not to the process's, {uid}")
-    if found.st_size > ON_A_NODE.unpacked_bytes:
-        raise ValueError(f"it has {found.st_size} bytes, more than a node reads")
+    if status.st_uid != uid:
+        raise ValueError(f"it belongs to user {status.st_uid} and not to the process's, {uid}")
+    if status.st_size > ON_A_NODE.unpacked_bytes:
+        raise ValueError(f"it has {status.st_size} bytes, more than a node reads")
     return handle
 
 

@@ -68,9 +68,9 @@ class ProcessRegistry:
         if peer.uid not in self._of_user and len(self._of_user) >= MOST_USERS:
             self.refused["too_many"] += 1
             return None
-        known = self._of_user.setdefault(peer.uid, {})
-        process = known.get(peer.address)
-        if process is None and len(known) >= MOST_OF_A_USER:
+        of_user = self._of_user.setdefault(peer.uid, {})
+        process = of_user.get(peer.address)
+        if process is None and len(of_user) >= MOST_OF_A_USER:
             self.refused["too_many"] += 1
             return None
         pid = message.pids[0] if isinstance(message, DaemonQuestion) else message.pid
@@ -78,7 +78,7 @@ class ProcessRegistry:
             job, pod = self._groups(peer.pid)
             said = str(message.job) if message.job > 0 else ""
             process = Process(peer, pid, job or said, pod, bool(job), now)
-            known[peer.address] = process
+            of_user[peer.address] = process
         process.seen, process.pid = now, pid
         if isinstance(message, DaemonQuestion):
             process.can_record = bool(message.kind & ACTIVITIES)
@@ -91,24 +91,24 @@ class ProcessRegistry:
         those that say so."""
         self._forget(now)
         pods = {*pods} - {""}
-        found = [
+        claiming = [
             (each, each.is_proven or each.pod in pods)
-            for known in [*self._of_user.values()]
-            for each in [*known.values()]
+            for of_user in [*self._of_user.values()]
+            for each in [*of_user.values()]
             if each.can_record and (each.pod in pods or (each.job == job and self._may_be(each)))
         ]
-        proven = [replace(each, is_proven=True) for each, is_proven in found if is_proven]
-        return proven or [each for each, _ in found]
+        proven = [replace(each, is_proven=True) for each, is_proven in claiming if is_proven]
+        return proven or [each for each, _ in claiming]
 
     def _may_be(self, each: Process) -> bool:
         """Whether a process may be of a job that is none of its pod's."""
         return each.is_proven or each.pod in ("", self._own_pod)
 
     def _forget(self, now: float) -> None:
-        for uid, known in [*self._of_user.items()]:
-            for address in [a for a, each in known.items() if now - each.seen > FORGET_SECONDS]:
-                del known[address]
-            if not known:
+        for uid, of_user in [*self._of_user.items()]:
+            for address in [a for a, each in of_user.items() if now - each.seen > FORGET_SECONDS]:
+                del of_user[address]
+            if not of_user:
                 del self._of_user[uid]
 
     def _groups(self, pid: int | str) -> tuple[str, str]:

@@ -110,17 +110,17 @@ class Timeline:
     ) -> None:
         """A kernel, copy or memset. `ids` are its stream and its correlation."""
         self.count()
-        kept = self.gpus.get(gpu)
-        if kept is None:
+        activities = self.gpus.get(gpu)
+        if activities is None:
             if len(self.gpus) >= MOST_GPUS:
                 raise ConfigError(f"it has more than {MOST_GPUS} GPUs")
-            kept = self.gpus[gpu] = Activities()
-        kept.starts.append(times[0])
-        kept.ends.append(times[1])
-        kept.names.append(self.names.number(name))
-        kept.streams.append(ids[0] & 0xFFFFFFFF)
-        kept.correlations.append(ids[1])
-        kept.fills.append(fill)
+            activities = self.gpus[gpu] = Activities()
+        activities.starts.append(times[0])
+        activities.ends.append(times[1])
+        activities.names.append(self.names.number(name))
+        activities.streams.append(ids[0] & 0xFFFFFFFF)
+        activities.correlations.append(ids[1])
+        activities.fills.append(fill)
 
     def did(
         self, thread: Hashable, name: str, times: tuple[float, float], call: int | None = None
@@ -128,16 +128,16 @@ class Timeline:
         """An operator or an annotation on the host; with `call`, a call of the driver with that correlation."""
         self.count()
         table = self.events if call is None else self.calls
-        kept = table.get(thread)
-        if kept is None:
+        events = table.get(thread)
+        if events is None:
             if len(table) >= MOST_THREADS:
                 raise ConfigError(f"it has more than {MOST_THREADS:,} threads")
-            kept = table[thread] = HostEvents()
-        kept.starts.append(times[0])
-        kept.ends.append(times[1])
-        kept.names.append(self.names.number(name))
+            events = table[thread] = HostEvents()
+        events.starts.append(times[0])
+        events.ends.append(times[1])
+        events.names.append(self.names.number(name))
         if call is not None:
-            kept.correlations.append(call)
+            events.correlations.append(call)
 
     def step(self, name: str, times: tuple[float, float]) -> None:
         """Keep the window of a step, where a name is that of one."""

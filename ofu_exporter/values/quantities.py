@@ -26,14 +26,14 @@ LEAST_FLOPS = 1e7
 """No GPU has a rate in FLOP/s below this; the number is more likely TFLOP/s."""
 
 
-def ratio(given: object, plain: float = RATIO, most: float = MOST) -> float:
+def ratio(stated: object, plain: float = RATIO, most: float = MOST) -> float:
     """A ratio from `0.41` or `41%`. Raises ValueError, whose text follows the name of the field.
 
     Plain numbers are below `plain`; what is more must say that it is a percentage. None is above `most`.
     """
-    text = given.strip() if isinstance(given, str) else given
+    text = stated.strip() if isinstance(stated, str) else stated
     is_percent = isinstance(text, str) and text.endswith("%")
-    value = _number(text[:-1] if isinstance(text, str) and is_percent else text, given)
+    value = _number(text[:-1] if isinstance(text, str) and is_percent else text, stated)
     if is_percent:
         value /= 100
     if value < 0:
@@ -42,7 +42,7 @@ def ratio(given: object, plain: float = RATIO, most: float = MOST) -> float:
         above = f", or {value * 100:g}% if it is above 100 %" if value <= MOST else ""
         raise ValueError(f"{value:g} is out of range; write {value / 100:.6g} or {value:g}%{above}")
     if value > most:
-        raise ValueError(f"{given!r} cannot be: it is above {most:.0%}")
+        raise ValueError(f"{stated!r} cannot be: it is above {most:.0%}")
     return value
 
 
@@ -83,13 +83,13 @@ def flops_per_second(value: float) -> float:
     return value
 
 
-def _number(text: object, given: object) -> float:
+def _number(text: object, stated: object) -> float:
     if isinstance(text, bool) or not isinstance(text, str | int | float):
-        raise ValueError(f"{given!r} is not a number")
+        raise ValueError(f"{stated!r} is not a number")
     try:
         value = float(text)
     except (ValueError, OverflowError):
-        raise ValueError(f"{given!r} is not a number") from None
+        raise ValueError(f"{stated!r} is not a number") from None
     if not math.isfinite(value):
         raise ValueError(f"{value!r} is not a finite number")
     return value

@@ -41,10 +41,12 @@ def test_of_too_many_spans_the_oldest_are_one_and_nothing_is_free_in_it() -> Non
 
 def test_of_too_many_gpus_the_one_that_was_held_longest_ago_is_forgotten() -> None:
     credited: Credited = {}
-    for number in range(MOST_GPUS + 10):
-        credited = credit_span(credited, KEY, number, number + 0.5)
+    for number in range(MOST_GPUS):
+        credited = credit_span(credited, gpu(number).key, number, number + 1)
+    credited = credit_span(credited, KEY, 2 * MOST_GPUS, 2 * MOST_GPUS + 1)
+    for number in range(MOST_GPUS, MOST_GPUS + 10):
         credited = credit_span(credited, gpu(number).key, number, number + 1)
     assert len(credited) == MOST_GPUS
-    assert KEY in credited
+    assert KEY in credited, "it was held first, and last too"
     assert gpu(10).key not in credited
     assert gpu(11).key in credited

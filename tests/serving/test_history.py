@@ -80,15 +80,16 @@ def test_a_job_has_its_ofu_and_what_it_reported() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    history = History()
+    history, begun = History(), None
     first = snapshot_of(reading())
     for number in range(MOST_TRACKS + 50):
         view = first.gpus[0]._replace(gpu=gpu(number))
         lasting = view._replace(gpu=gpu(7))
         history.take(replace(first, gpus=(view, lasting)))
+        begun = begun or history._gpus[lasting.gpu.key]
     assert len(history._gpus) == MOST_TRACKS
     assert history.gpu(gpu(MOST_TRACKS + 49).key)
-    assert history.gpu(lasting.gpu.key), "it was seen all the while"
+    assert history._gpus[lasting.gpu.key] is begun, "it was seen all the while"
     assert history.gpu(KEY) == []
     track = next(iter(history._gpus.values()))
     eight = 8 * (sys.getsizeof(track._values) + sys.getsizeof(track._seconds))

@@ -122,8 +122,8 @@ def progress_rows(jobs: Sequence[JobProgress]) -> list[ProgressRow]:
             if row := job.row:
                 name = (row.cluster, row.job_id) if by == "job" else ("", getattr(row, by))
                 named[name].append(job)
-        made = [_row(by, name, members) for name, members in sorted(named.items())]
-        rows += sorted(made, key=lambda row: -lost_hours(row))
+        of_kind = [_row(by, name, members) for name, members in sorted(named.items())]
+        rows += sorted(of_kind, key=lambda row: -lost_hours(row))
     return rows
 
 

@@ -48,11 +48,11 @@ def read_chain(asked: Ask, hourly: str, installed: float) -> list[ChainStep]:
 
 def with_changes(now: Sequence[ChainStep], before: Sequence[ChainStep]) -> list[ChainStep]:
     """Each factor with what it was before, as long as both chains have the same ones."""
-    found = []
+    steps = []
     are_alike = bool(before)
     for at, step in enumerate(now):
         are_alike = are_alike and at < len(before) and before[at].factor == step.factor
         last = before[at] if are_alike else None
         shares = {"share_before": last and last.share, "ratio_before": last and last.ratio}
-        found.append(step.model_copy(update=shares))
-    return found
+        steps.append(step.model_copy(update=shares))
+    return steps

@@ -290,12 +290,12 @@ class FleetHistory:
         """Which of the jobs of an id an hour is of. While two users have it at once, nodes merely disagree."""
         if not self.is_reused(key):
             return key
-        found, until = key, None
+        owner, until = key, None
         for user, (first, last) in sorted(self.users[key].items(), key=lambda each: each[1]):
             if until is not None and until < first <= hour:
-                found = key._replace(user=user)
+                owner = key._replace(user=user)
             until = last if until is None else max(last, until)
-        return found
+        return owner
 
     def job_days(self, key: ClusterJob) -> Mapping[int, JobSums]:
         """The sums of a job by day; none of one that is not known."""

@@ -154,26 +154,26 @@ def _numbers(path: Path) -> PageNumbers | None:
         return None
 
 
-def index(kept: Sequence[KeptPage]) -> str:
+def index(pages: Sequence[KeptPage]) -> str:
     """The page that leads to all others."""
-    known = [(page, page.numbers) for page in kept if page.numbers is not None]
+    numbered = [(page, page.numbers) for page in pages if page.numbers is not None]
     return render(
         "fleet_index.html",
-        pages=kept,
+        pages=pages,
         hours=tables.hours,
         money=tables.money,
         share=tables.share,
-        trend=trend(known[::-1]) if len(known) > 1 else None,
+        trend=trend(numbered[::-1]) if len(numbered) > 1 else None,
     )
 
 
-def trend(known: Sequence[tuple[KeptPage, PageNumbers]]) -> Drawing:
+def trend(numbered: Sequence[tuple[KeptPage, PageNumbers]]) -> Drawing:
     """The delivered share of each page, the oldest at the left; one that is not known is a gap."""
-    shares = [numbers.delivered for _, numbers in known]
+    shares = [numbers.delivered for _, numbers in numbered]
     top = max(0.1, *(share for share in shares if share is not None), 0.1)
-    high, step = _HEIGHT - _FOOT - 10, (_WIDTH - _LEFT) / len(known)
+    high, step = _HEIGHT - _FOOT - 10, (_WIDTH - _LEFT) / len(numbered)
     bars: list[Shape] = []
-    for at, ((page, _), share) in enumerate(zip(known, shares, strict=True)):
+    for at, ((page, _), share) in enumerate(zip(numbered, shares, strict=True)):
         if share is not None:
             height = high * share / top
             place = (_LEFT + at * step + 0.1 * step, 10 + high - height, 0.8 * step, height)
@@ -181,8 +181,8 @@ def trend(known: Sequence[tuple[KeptPage, PageNumbers]]) -> Drawing:
     base = line("grid", _LEFT, 10 + high, _WIDTH, 10 + high)
     names = [
         words(f"{top:.0%}", _LEFT - 6, 18, "end"),
-        words(known[0][0].name[:10], _LEFT, _HEIGHT - 4, "start"),
-        words(known[-1][0].name[:10], _WIDTH, _HEIGHT - 4, "end"),
+        words(numbered[0][0].name[:10], _LEFT, _HEIGHT - 4, "start"),
+        words(numbered[-1][0].name[:10], _WIDTH, _HEIGHT - 4, "end"),
     ]
-    label = f"Share of the peak that became work in each of {len(known)} reports, the newest at the right"
+    label = f"Share of the peak that became work in each of {len(numbered)} reports, the newest at the right"
     return Drawing(_WIDTH, _HEIGHT, label, "bars", [base, *bars, *names])

@@ -244,9 +244,9 @@ class _Collector(HistoryAnswers):
         """Labels and values above 0, of jobs whose GPU-hours are known."""
         for answer in self.either(quantity):
             for one in answer:
-                for key, known in self._by_record(one):
+                for key, hourly in self._by_record(one):
                     job = self._history.jobs.get(key)
-                    values = [value for value in known if value > 0]
+                    values = [value for value in hourly if value > 0]
                     if job is not None and values:
                         yield one.labels, values, job
 

@@ -60,8 +60,8 @@ def _read(reader: PartReader, span: TimeSpan, by: By, *, is_last: bool) -> Perio
 
     minutes = 60 * span.hours - 1
     hourly, looks = f"[{minutes}m59s999ms]", f"[{minutes}m59s999ms:5m]"
-    known = asked(f"count_over_time((group (model:ofu_gpu_share:sum)){looks}) / {LOOKS}")
-    covered = min(1.0, sum(known.values()) / span.hours)
+    covered_hours = asked(f"count_over_time((group (model:ofu_gpu_share:sum)){looks}) / {LOOKS}")
+    covered = min(1.0, sum(covered_hours.values()) / span.hours)
     if not covered:
         return None
     shares = f"max by (cluster, model) (sum_over_time(model:ofu_gpu_share:sum{looks}))"

@@ -73,9 +73,9 @@ class ProgressSums:
 
     def cut(self, held: float) -> dict[NoProgress, float]:
         """What was lost of these GPU-hours, none of them twice."""
-        left, found = held, {}
+        left, by_reason = held, {}
         for reason in NoProgress:
             lost = beyond_rounding(self.lost.get(reason.value, 0.0), held)
-            found[reason] = max(0.0, min(lost, left))
-            left -= found[reason]
-        return found
+            by_reason[reason] = max(0.0, min(lost, left))
+            left -= by_reason[reason]
+        return by_reason

@@ -57,13 +57,13 @@ def is_memory_bound(row: JobRow) -> bool:
     return busy is not None and busy >= max(MEMORY_BOUND, row.ofu or 0.0)
 
 
-def _within_memory(row: JobRow, known: float) -> float:
+def _within_memory(row: JobRow, attainable: float) -> float:
     """The OFU that a job can have: of one that serves, at most what it would have with its memory busy all the time,
     because its FLOPs a byte stay what they are."""
     ofu, busy = busy_ofu(row), row.memory_ratio
     if ofu is None or busy is None or not ofu <= busy:
-        return known
-    return ofu if is_memory_bound(row) else min(known, ofu / busy)
+        return attainable
+    return ofu if is_memory_bound(row) else min(attainable, ofu / busy)
 
 
 def unused(row: JobRow) -> float:

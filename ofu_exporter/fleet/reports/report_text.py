@@ -81,5 +81,5 @@ def gain(row: ActionRow, currency: str) -> str:
     if row.kind == "wrong_number":
         return "wrong number"
     paid = [] if row.cost is None else [money(row.cost, currency)]
-    held = [] if row.gpu_hours is None else [f"{hours(row.gpu_hours)} GPU-hours"]
-    return ", ".join([*paid, *held]) or "not counted"
+    gained = [] if row.gpu_hours is None else [f"{hours(row.gpu_hours)} GPU-hours"]
+    return ", ".join([*paid, *gained]) or "not counted"

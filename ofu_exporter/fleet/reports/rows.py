@@ -94,14 +94,14 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
     day = datetime.date.fromisoformat(row.day)
     month = day.replace(day=1)
     next_month = (month + datetime.timedelta(days=32)).replace(day=1)
-    held = row.kind == "held"
+    is_held = row.kind == "held"
     return {
         "BillingPeriodStart": f"{month}T00:00:00Z",
         "BillingPeriodEnd": f"{next_month}T00:00:00Z",
         "ChargePeriodStart": f"{day}T00:00:00Z",
         "ChargePeriodEnd": f"{day + datetime.timedelta(days=1)}T00:00:00Z",
         "ChargeCategory": "Usage",
-        "ChargeDescription": "GPUs held by jobs" if held else "GPUs that no job held",
+        "ChargeDescription": "GPUs held by jobs" if is_held else "GPUs that no job held",
         "BillingCurrency": currency,
         "BilledCost": row.cost,
         "EffectiveCost": row.cost,

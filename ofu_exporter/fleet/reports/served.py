@@ -104,17 +104,17 @@ def _read_roles(history: FleetHistory, asked: HistoryAnswers) -> None:
 
 
 def _beside(asked: HistoryAnswers) -> Mapping[ClusterJob, dict[int, _Hour]]:
-    found: dict[ClusterJob, dict[int, _Hour]] = {}
+    by_job: dict[ClusterJob, dict[int, _Hour]] = {}
     for answers in asked.together("serving jobs", BESIDE):
         of_quantities: Sequence[Mapping[ClusterJob, Mapping[int, float]]] = [
             asked.largest(answer, job_of) for answer in answers
         ]
         for name, of_jobs in zip(_Hour._fields, of_quantities, strict=True):
             for key, hours in of_jobs.items():
-                known = found.setdefault(key, {})
+                by_hour = by_job.setdefault(key, {})
                 for hour, value in hours.items():
-                    known[hour] = known.get(hour, _Hour())._replace(**{name: value})
-    return found
+                    by_hour[hour] = by_hour.get(hour, _Hour())._replace(**{name: value})
+    return by_job
 
 
 def _kind_of(labels: Mapping[str, str]) -> tuple[str, str, str, str]:

@@ -34,10 +34,10 @@ def _row(members: Sequence[RatedJob], target: float | None) -> SweepRow:
     first = max((job.row for job in members), key=lambda row: (row.held_gpu_hours, row.job_id))
     sums = group_row(first.job_name, members, target, is_named=True)
     sizes = [job.row.gpus for job in members if job.row.gpus is not None]
-    held: dict[str, float] = defaultdict(float)
+    held_by_verdict: dict[str, float] = defaultdict(float)
     for job in members:
-        held[job.row.verdict or ""] += job.row.held_gpu_hours
-    known = None if sums.mfu is None or sums.ofu_compared is None else sums.mfu - sums.ofu_compared
+        held_by_verdict[job.row.verdict or ""] += job.row.held_gpu_hours
+    error = None if sums.mfu is None or sums.ofu_compared is None else sums.mfu - sums.ofu_compared
     return SweepRow(
         **sums.model_dump(),
         cluster=first.cluster,
@@ -46,8 +46,8 @@ def _row(members: Sequence[RatedJob], target: float | None) -> SweepRow:
         job_id=first.job_id,
         fewest_gpus=min(sizes, default=None),
         most_gpus=max(sizes, default=None),
-        error=known,
-        verdict=longest(held) or None,
+        error=error,
+        verdict=longest(held_by_verdict) or None,
     )
 
 

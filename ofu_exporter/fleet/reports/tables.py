@@ -96,9 +96,9 @@ def others(rows: Sequence[SumsRow], most_rows: int) -> str:
     """What is left out of a table, so that nobody takes its rows for all."""
     if not (others := rows[most_rows:]):
         return ""
-    held = hours(sum(row.held_gpu_hours for row in others))
+    gpu_hours = hours(sum(row.held_gpu_hours for row in others))
     count = sum(row.jobs if isinstance(row, SweepRow) else 1 for row in others)
-    return f"{count:,} more held {held} GPU-hours; --format csv or json has all."
+    return f"{count:,} more held {gpu_hours} GPU-hours; --format csv or json has all."
 
 
 def number(value: float | None, digits: int = 0) -> str:

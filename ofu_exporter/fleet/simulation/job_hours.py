@@ -69,10 +69,10 @@ def hours_of_job(truth: JobTruth, fleet: SimulatedFleet) -> dict[int, HourOfJob]
     hours = {}
     for hour in range(truth.job.start // _HOUR_MINUTES, -(-truth.job.end // _HOUR_MINUTES)):
         begin, end = _HOUR_MINUTES * hour, _HOUR_MINUTES * (hour + 1)
-        made = _hour(truth, fleet, begin, end)
-        if made is not None:
-            _compare(made, truth, fleet, (reports, range(begin + 1, end + 1)))
-            hours[hour] = made
+        job_hour = _hour(truth, fleet, begin, end)
+        if job_hour is not None:
+            _compare(job_hour, truth, fleet, (reports, range(begin + 1, end + 1)))
+            hours[hour] = job_hour
     return hours
 
 
@@ -113,7 +113,7 @@ def _hour(truth: JobTruth, fleet: SimulatedFleet, begin: int, end: int) -> HourO
 
 
 def _compare(
-    made: HourOfJob, truth: JobTruth, fleet: SimulatedFleet, of_hour: tuple[_Reports, range]
+    job_hour: HourOfJob, truth: JobTruth, fleet: SimulatedFleet, of_hour: tuple[_Reports, range]
 ) -> None:
     """Hold the reports of an hour against the OFU of the same seconds."""
     reports, minutes = of_hour
@@ -132,16 +132,16 @@ def _compare(
         ),
         gpu_seconds=gpu_seconds * len(times),
     )
-    made.compared = sums.gpu_seconds / _HOUR_SECONDS
-    made.compared_mfu = sums.mfu_seconds / _HOUR_SECONDS
-    made.compared_utilized = sums.utilization_seconds / _HOUR_SECONDS
+    job_hour.compared = sums.gpu_seconds / _HOUR_SECONDS
+    job_hour.compared_mfu = sums.mfu_seconds / _HOUR_SECONDS
+    job_hour.compared_utilized = sums.utilization_seconds / _HOUR_SECONDS
     divergence = compare_sums(sums, truth.gpu_shares, previous=reports.verdict)
     reports.verdict = divergence.verdict if divergence else None
-    made.verdict = (reports.verdict or Verdict.INSUFFICIENT_DATA).value
+    job_hour.verdict = (reports.verdict or Verdict.INSUFFICIENT_DATA).value
     if divergence is not None and divergence.verdict.diverged:
         if divergence.verdict not in reports.causes:
             reports.causes[divergence.verdict] = _cause(truth, fleet, times[-1], sums, divergence)
-        made.cause = reports.causes[divergence.verdict]
+        job_hour.cause = reports.causes[divergence.verdict]
 
 
 def _cause(

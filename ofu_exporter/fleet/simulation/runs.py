@@ -29,13 +29,13 @@ def minutes_of(job: PlacedJob) -> RunMinutes:
     start, again = (group.crashes.start, group.crashes.again) if group.crashes else (0, 0)
     every = group.report.every if group.report else 1
     doing, reached = bytearray(job.end - job.start), array("i", [0]) * (job.end - job.start + 1)
-    told = 0
+    reported = 0
     for begin, end in job.runs:
-        resumed = at = max(0, told - again)
+        resumed = at = max(0, reported - again)
         for place in range(begin - job.start, end - job.start):
             works = place >= begin - job.start + start
-            doing[place] = STARTS if not works else AGAIN if at < told else NEW
+            doing[place] = STARTS if not works else AGAIN if at < reported else NEW
             at += works
             reached[place + 1] = at
-        told = max(told, resumed + max(0, end - begin - start - 1) // every * every)
+        reported = max(reported, resumed + max(0, end - begin - start - 1) // every * every)
     return RunMinutes(bytes(doing), reached)

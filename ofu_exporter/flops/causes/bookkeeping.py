@@ -60,9 +60,9 @@ def gradient_accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
     """Several micro-batches make a step, and the count has one of them, or has them twice."""
     if facts.forward_only:
         return
-    given = facts.accumulation
-    once, twice = (None, COUNTED_TWICE) if given is None else (GIVEN, GIVEN)
-    for steps in USUAL if given is None else (given,):
+    accumulation = facts.accumulation
+    once, twice = (None, COUNTED_TWICE) if accumulation is None else (GIVEN, GIVEN)
+    for steps in USUAL if accumulation is None else (accumulation,):
         if steps > 1:
             missing = f"{steps} micro-batches make a step, and the count has one of them"
             yield Hypothesis(missing, 1 / steps, rarity=once)

@@ -59,11 +59,11 @@ def _hypothesis(
     facts: CauseFacts, one: Hypothesis, claimed: Collection[float] = ()
 ) -> Iterator[Hypothesis]:
     """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
-    given, right = facts.peak_flops, facts.right_peak()
+    stated, right = facts.peak_flops, facts.right_peak()
     is_given = None  # whether the peak of the report is this one
-    if given is not None and right is not None:
-        is_given = abs(right / given / one.ratio - 1) <= SAME
-    is_other = given is not None and all(abs(peak / given - 1) > SAME for peak in claimed)
+    if stated is not None and right is not None:
+        is_given = abs(right / stated / one.ratio - 1) <= SAME
+    is_other = stated is not None and all(abs(peak / stated - 1) > SAME for peak in claimed)
     if is_given is False or abs(one.ratio - 1) <= SAME or (claimed and is_other):
         return
     says = {**RATED, **one.says}

@@ -221,10 +221,10 @@ def longest_length_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(evidence, ratio, says={FORMULA: "own"})
 
 
-def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
+def _pack_lengths(lengths: Lengths, pack_length: int | None) -> Sequence[int]:
     """Tokens of a pack. Not given, samples of several lengths are one pack, or fill packs of a power of two."""
-    if given is not None:
-        return (given,) if given >= lengths.longest() else ()
+    if pack_length is not None:
+        return (pack_length,) if pack_length >= lengths.longest() else ()
     tokens = int(lengths.tokens())
     if len(lengths.samples) < 2:
         return ()

@@ -70,12 +70,12 @@ def of_type(model_type: str) -> str | None:
     return next((name for name in named if name in readable), None)
 
 
-def _nearest(architecture: str, known: Collection[str]) -> str | None:
+def _nearest(architecture: str, readable: Collection[str]) -> str | None:
     """The architecture of nearly the same model: what comes before `For` or `Model` is compared, not the whole name."""
     import difflib  # noqa: PLC0415 - only for a name that is not known
 
     stems: dict[str, list[str]] = {}
-    for name in known:
+    for name in readable:
         stems.setdefault(_stem(name), []).append(name)
     near = difflib.get_close_matches(_stem(architecture[:200]), stems, 1, cutoff=NEAR)
     if not near:

@@ -36,13 +36,13 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _term(fields: Fields, index: int, module: object) -> Term:
-    where, known = f"modules[{index}]", ", ".join(sorted(MODULES))
+    where, kinds = f"modules[{index}]", ", ".join(sorted(MODULES))
     if not isinstance(module, dict) or "module" not in module:
-        raise fields.error(where, f"{module!r} is not a module; known: {known}")
+        raise fields.error(where, f"{module!r} is not a module; known: {kinds}")
     arguments = {**module}
     kind, repeat = arguments.pop("module"), arguments.pop("repeat", 1)
     if kind not in MODULES:
-        raise fields.error(where, f"{kind!r} is not known; known: {known}")
+        raise fields.error(where, f"{kind!r} is not known; known: {kinds}")
     signature = inspect.signature(MODULES[kind])
     if unknown := sorted(arguments.keys() - signature.parameters.keys()):
         names = ", ".join(signature.parameters)

@@ -249,6 +249,6 @@ class MaskWatch(TorchDispatchMode):
         mask = mask_of(function) if function is not None else None
         if mask is not None and (mask.window or mask.chunk):
             named |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-        made = make(*args, **named)
-        self._mark(made, ScoreMark(is_masked=True, mask=mask))
-        return made
+        mask_tensor = make(*args, **named)
+        self._mark(mask_tensor, ScoreMark(is_masked=True, mask=mask))
+        return mask_tensor

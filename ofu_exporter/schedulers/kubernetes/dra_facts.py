@@ -39,7 +39,7 @@ class DraFacts:
     def learn(self, get: Get, pods: Pods) -> None:
         """Ask for what the pods' claims need: ResourceSlices each time, a claim once."""
         claims = {each.claim for pod in pods.values() for each in pod.allotted}
-        self._admin = {claim: known for claim, known in self._admin.items() if claim in claims}
+        self._admin = {claim: devices for claim, devices in self._admin.items() if claim in claims}
         if claims and self._node:
             uuids = self._ask("uuids", lambda: uuids_of_claimed(get, self._node))
             self.uuids = self.uuids if uuids is None else uuids

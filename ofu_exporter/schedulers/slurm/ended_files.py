@@ -119,10 +119,10 @@ class EndedReader:
         last = names(directory)[-MOST_KEPT:]
         files = {each.name: self._files.get(each.name) or _read(directory, each) for each in last}
         self._files = {name: file for name, file in files.items() if file is not None}
-        kept = self._files.items()
+        contents = self._files.items()
         return Contents(
-            {name: file for name, file in kept if isinstance(file, JobFile)},
-            [file for _, file in kept if isinstance(file, Refusal)],
+            {name: file for name, file in contents if isinstance(file, JobFile)},
+            [file for _, file in contents if isinstance(file, Refusal)],
         )
 
 

@@ -25,8 +25,8 @@ def _progress(view: JobView) -> Progress:
 
 def _restarts(view: JobView) -> int:
     """Of Slurm's restarts none is a fall of steps too, for each begins another run; of a pod's, each may be."""
-    told, stated = view.restarts, _progress(view).restarts
-    return max(told, stated) if view.job.namespace else told + stated
+    counted, stated = view.restarts, _progress(view).restarts
+    return max(counted, stated) if view.job.namespace else counted + stated
 
 
 def _lost_progress(view: JobView) -> dict[str, float]:

@@ -158,25 +158,25 @@ class _Trace:
         category = event.get("cat")
         if not isinstance(category, str):
             return
-        told = _KINDS.get(category) or _KINDS.get(category.lower())
-        if told is None:
+        kind = _KINDS.get(category) or _KINDS.get(category.lower())
+        if kind is None:
             return
         name, arguments = str(event.get("name", "")), _arguments(event)
-        if told == "did" and name in FIRST_OPERAND:
+        if kind == "did" and name in FIRST_OPERAND:
             self._operator(arguments, FIRST_OPERAND[name])
-        elif told == "kernel":
+        elif kind == "kernel":
             self._kernel(name, _seconds(event.get("dur")), arguments)
         times = interval(event.get("ts"), event.get("dur"))
         if times is None:  # its kernel or operator is kept all the same
             self.timeline.count()
-        elif told in ("ran", "kernel"):
+        elif kind in ("ran", "kernel"):
             gpu = _whole(arguments, "device")
             fill = arguments.get("blocks per SM")
             fill = min(max(fill, -1.0), 1e9) if isinstance(fill, (int, float)) else -1.0
             ids = _whole(arguments, "stream"), _whole(arguments, "correlation")
             self.timeline.ran(gpu, name, times, ids, fill)
-        elif told != "python" or _PYTHON.search(name[:LONGEST_NAME]):
-            call = _whole(arguments, "correlation") if told == "called" else None
+        elif kind != "python" or _PYTHON.search(name[:LONGEST_NAME]):
+            call = _whole(arguments, "correlation") if kind == "called" else None
             self.timeline.did(_thread(event), name, times, call)
             self.timeline.step(name, times)
 

@@ -15,7 +15,17 @@ import pytest
 
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.segments import EXACT, ORDERS, breaks, by_order, permuted, rank_tail
+from ofu_exporter.fleet.changes.segments import (
+    CHANGE_SHARE,
+    EXACT,
+    ORDERS,
+    _judged,
+    accepted,
+    breaks,
+    by_order,
+    permuted,
+    rank_tail,
+)
 from ofu_exporter.fleet.changes.split import Search, Step, changes, layout
 from tests.bench.changes import learned, quiet
 
@@ -92,8 +102,16 @@ def test_a_change_has_its_levels_and_its_factor() -> None:
     assert second.factor == pytest.approx(2.5, rel=0.05)
     assert (first.before, first.after, second.after) == pytest.approx((0.4, 0.2, 0.5), rel=0.05)
     assert first.after == second.before
-    for each in (first, second):
-        assert each.tail >= each.chance, "no less, as alike as neighbours may be"
+
+
+def test_both_chances_of_a_change_are_of_its_part_of_all() -> None:
+    logs = points(series(60, 0.05, 1, (20, 0.5)))
+    search = changes(layout(60))
+    assert search is not None
+    judged = _judged(logs, search, NONE_ALIKE, CHANGE_SHARE * accepted(60))
+    (only,) = breaks(logs, NONE_ALIKE)
+    assert only.chance == pytest.approx(judged.chance / CHANGE_SHARE)
+    assert only.tail == pytest.approx(judged.tail / CHANGE_SHARE)
 
 
 ORACLE = json.loads((Path(__file__).parent / "ruptures.json").read_text())
