@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import answers
 from ofu_exporter.cli.answers import Row, format_option, print_answer
-from ofu_exporter.support.csv_text import csv_text
 
 ROWS: Sequence[Row] = [
     {"name": 'a "b", c', "ratio": None, "parts": {"x": 1}},
@@ -47,10 +46,6 @@ def test_csv_has_a_column_for_each_name_and_an_empty_cell_for_what_is_not_known(
     head, *rows = csv.reader(io.StringIO(answer("--format", "csv")))
     assert head == ["name", "ratio", "parts", "more"]
     assert rows == [['a "b", c', "", '{"x": 1}', ""], ["two\\nlines", "0.25", "", "true"]]
-
-
-def test_no_rows_still_have_their_columns() -> None:
-    assert csv_text([], ["name", "ratio"]) == "name,ratio\n"
 
 
 def test_only_what_the_format_needs_is_made(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.lengths import pairs
 from ofu_exporter.flops.terms import Extent, Per
-from tests.flops.counting import config, samples
+from tests.flops.counting import config
 
 LENGTHS = st.lists(st.integers(1, 4096), min_size=1, max_size=30)
 SQUARE = Extent(Per.PAIR)
@@ -28,16 +28,6 @@ def test_the_sums_of_a_packed_step(lengths: list[int]) -> None:
     assert step.sequences() == len(lengths)
     assert step.of(SQUARE) == squares
     assert step.of(CAUSAL) == Fraction(squares, 2)
-
-
-@given(LENGTHS)
-def test_moments_say_the_same_as_the_lengths(lengths: list[int]) -> None:
-    number = len(lengths)
-    mean = Fraction(sum(lengths), number)
-    square = Fraction(sum(length * length for length in lengths), number)
-    known = flops.from_moments(number, mean, square)
-    for extent in (Extent(), Extent(Per.SEQUENCE), SQUARE, CAUSAL):
-        assert known.of(extent) == flops.packed(lengths).of(extent)
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
@@ -65,13 +55,6 @@ def test_a_window_never_adds_a_pair_and_a_longer_sequence_never_loses_one(
     assert pairs(length, False, 2 * window + 1) <= pairs(length, False)
 
 
-@given(st.integers(1, 300), st.integers(1, 60), st.booleans())
-def test_chunks_count_the_pairs_in_them(length: int, chunk: int, causal: bool) -> None:
-    chunks = [min(chunk, length - start) for start in range(0, length, chunk)]
-    found = flops.packed([length]).of(Extent(Per.PAIR, causal=causal, chunk=chunk))
-    assert found == sum(Fraction(pairs(each, causal)) for each in chunks)
-
-
 @given(LENGTHS, LENGTHS)
 def test_samples_add_up(one: list[int], other: list[int]) -> None:
     both = flops.packed(one) + flops.packed(other)
@@ -87,13 +70,6 @@ def test_packing_is_neither_the_longest_nor_one_long_sequence() -> None:
     assert right < as_one < padded
     mean = flops.count(model, flops.fixed(4, tokens=sum(lengths) // 4)).model_flops_per_step
     assert mean < right, "the mean length loses the variance"
-
-
-def test_two_streams_meet_only_in_their_own_sample() -> None:
-    step = samples([{"latent": 3, "prompt": 5}, {"latent": 7, "prompt": 2}])
-    assert step.of(Extent(Per.JOINT, "latent", "prompt")) == 8**2 + 9**2
-    assert step.of(Extent(Per.CROSS, "latent", "prompt")) == 15 + 14
-    assert step.sequences("latent") == 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ofu_exporter.jobs.state_file import (
     StateFile,
     open_store,
 )
-from ofu_exporter.jobs.state_rows import find_in_file, last_in_file
+from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.totals import resumed, totals_of
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support import boot
@@ -268,35 +268,12 @@ def test_so_does_a_job_whose_reports_cannot_be(field: str, value: str, path: Pat
     assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
 
 
-def test_so_does_a_job_whose_text_is_not_utf8(path: Path) -> None:
-    store = stored(path)
-    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
-    change(path, "UPDATE jobs SET report = CAST(x'7bff' AS TEXT) WHERE job_id = '12'")
-    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
-    assert [job.job_id for job in last_in_file(path)] == ["13"]
-
-
 def test_so_does_a_job_whose_end_is_no_time(path: Path) -> None:
     store = stored(path)
     store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
     change(path, "UPDATE jobs SET ended = 'text' WHERE job_id = '12'")
     assert store.find("12") == ()
     assert store.find("13")
-
-
-def test_a_task_is_found_by_the_name_that_slurm_shows(path: Path) -> None:
-    store = stored(path)
-    task = TOTALS.model_copy(update={"job_id": "85", "aliases": ("81_4",)})
-    store.save([TOTALS, task, TOTALS.model_copy(update={"job_id": "86", "user": "81_4"})], {}, NOW)
-    assert store.find("81_4") == (task,)
-    assert find_in_file(path, "81_4") == (task,)
-    assert store.find("81_5") == store.find("8%_4") == ()
-
-
-def test_the_jobs_of_a_file_are_listed_newest_first(path: Path) -> None:
-    newer = TOTALS.model_copy(update={"job_id": "13", "updated": TOTALS.updated + 1})
-    stored(path).save([TOTALS, newer], {}, NOW)
-    assert last_in_file(path) == (newer, TOTALS)
 
 
 def test_a_second_agent_is_refused_the_file_until_the_first_is_gone(path: Path) -> None:
@@ -395,15 +372,6 @@ def test_the_share_of_an_instance_comes_back(path: Path) -> None:
     assert job.gpus == (part,)
     (usage,) = resumed(job, Instant(0.0, NOW)).usage.values()
     assert (usage.share, usage.observed_seconds) == (3 / 7, 90.0)
-
-
-def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
-    store = stored(path)
-    store.save([TOTALS], {}, NOW)
-    assert find_in_file(path, "12") == (TOTALS,)
-    with pytest.raises(sqlite3.Error):
-        find_in_file(path.with_name("none.sqlite"), "12")
-    assert not path.with_name("none.sqlite").exists()
 
 
 def test_a_pod_whose_time_is_its_jobs_now_leaves_the_file(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.ofu.divergence import Thresholds, check, compare, compare_sums, verdict
-from ofu_exporter.ofu.honest_ratio import MEASURED, NOT_MEASURED, HonestRatio, honest_ratio
+from ofu_exporter.ofu.honest_ratio import HonestRatio, honest_ratio
 from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 
 IN_POINTS = Thresholds(honest=HonestRatio(0.9, 1.0))
@@ -52,42 +52,11 @@ def test_standard_errors_widen_what_is_above_and_not_what_is_below() -> None:
 H100_BF16 = honest_ratio("H100-SXM5-80GB", {"bf16"})
 
 
-@pytest.mark.parametrize(
-    ("mfu", "ofu", "honest", "verdict"),
-    [
-        (0.50, 0.556, H100_BF16, Verdict.AGREE),
-        (0.50, 0.556, NOT_MEASURED, Verdict.AGREE),
-        (0.70 * 0.97, 0.70, H100_BF16, Verdict.AGREE),
-        (0.70 * 0.87, 0.70, H100_BF16, Verdict.AGREE),
-        (0.44 * 0.75, 0.44, H100_BF16, Verdict.MFU_BELOW_OFU),
-        (0.309, 0.408, MEASURED["tf32"], Verdict.AGREE),  # docs/hardware.md, job 105
-        (0.309, 0.408, H100_BF16, Verdict.MFU_BELOW_OFU),
-        (0.414, 0.40, H100_BF16, Verdict.MFU_ABOVE_OFU),
-        (0.414, 0.40, NOT_MEASURED, Verdict.AGREE),
-    ],
-)
-def test_honest_reports_are_below_ofu(
-    mfu: float, ofu: float, honest: HonestRatio, verdict: Verdict
-) -> None:
-    assert compare(mfu, ofu, thresholds=Thresholds(honest=honest)).verdict is verdict
-
-
 def test_an_honest_report_at_the_lower_end_may_be_off_by_its_error() -> None:
     of_h100 = Thresholds(honest=H100_BF16)
     assert compare(0.85 * 0.6, 0.6, thresholds=of_h100).verdict is Verdict.MFU_BELOW_OFU
     unsure = compare(0.85 * 0.6, 0.6, standard_error=0.005, thresholds=of_h100)
     assert unsure.verdict is Verdict.AGREE
-
-
-@pytest.mark.parametrize(
-    ("card", "precisions"),
-    [(None, {"bf16"}), ("B200", {"bf16"}), ("H100-SXM5-80GB", {"fp8", "bf16"}), ("H200-SXM", None)],
-)
-def test_what_was_not_measured_has_a_wider_ratio(
-    card: str | None, precisions: set[str] | None
-) -> None:
-    assert honest_ratio(card, precisions) is NOT_MEASURED
-    assert NOT_MEASURED.low < H100_BF16.low < H100_BF16.high < NOT_MEASURED.high
 
 
 def test_the_larger_of_points_and_relative_applies() -> None:

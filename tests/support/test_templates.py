@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from ofu_exporter.support.drawing import Drawing, Shape, words
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.support.templates import FOLDER, asset, render
 from tests.helpers.every import every
-from tests.helpers.page_parts import picture, text_table
+from tests.helpers.page_parts import picture
 
 TEMPLATES = sorted(FOLDER.glob("*.html"))
 PICTURE = Drawing(10, 10, "a picture", "bars", [])
@@ -61,14 +60,6 @@ def test_what_is_not_printable_is_shown_by_its_escape(text: str) -> None:
 def test_a_value_that_is_missing_is_an_error() -> None:
     with pytest.raises(UndefinedError, match="'paths' is undefined"):
         render("api.html", report={"properties": {}})
-
-
-def test_a_table_has_heads_that_name_its_columns_and_rows() -> None:
-    table = TextTable(("job", "OFU"), (LEFT, RIGHT), [("<b>", "5 %")])
-    made = text_table(table, "Jobs")
-    assert '<th scope="col" class="num">OFU</th>' in made
-    assert '<th scope="row">&lt;b&gt;</th>' in made
-    assert '<td class="num">5 %</td>' in made
 
 
 @every(TEMPLATES)

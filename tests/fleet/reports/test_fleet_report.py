@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
-from ofu_exporter.fleet.reports import report_text, rows, tables
+from ofu_exporter.fleet.reports import report_text, rows
 from ofu_exporter.fleet.reports.fleet_history import (
     ClusterJob,
     FleetHistory,
@@ -315,18 +315,6 @@ def test_text_names_the_cause_of_a_job_below_its_ofu_in_words() -> None:
     assert "u" * 70 not in shown
     assert "1 job on" in shown
     assert " -0 " not in shown
-
-
-@every([(0.14, "0.14"), (8.0, "8"), (0.0, "0"), (64.001, "64"), (None, "-")])
-def test_a_part_of_a_gpu_is_not_none(value: float | None, shown: str) -> None:
-    assert tables.gpus(value) == shown
-
-
-@every([(0.4, "0.4"), (-0.04, "0.0"), (-0.4, "-0.4"), (12.4, "12"), (None, "-")])
-def test_few_gpu_hours_have_a_decimal_and_nothing_has_no_sign(
-    value: float | None, shown: str
-) -> None:
-    assert tables.hours(value) == shown
 
 
 def test_a_report_survives_json() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -12,7 +10,6 @@ import pytest
 
 from ofu_exporter.fleet.reports.fleet_history import JobSums
 from ofu_exporter.fleet.reports.job_page import page as job_page
-from ofu_exporter.fleet.reports.job_page import text as job_text
 from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
@@ -73,28 +70,6 @@ def page_of(name: str) -> str:
 def test_nothing_is_fetched_from_anywhere(name: str) -> None:
     assert not re.search(r"\b(src|href)=|url\(", page_of(name))
     assert "default-src 'none'" in page_of(name)
-
-
-def test_a_jobs_page_has_a_line_for_each_part_that_is_known() -> None:
-    (values,) = re.findall(r'data-ratios="([^"]*no tensor work[^"]*)"', page_of("job"))
-    lines = dict(json.loads(html.unescape(values)))
-    assert list(lines) == ["clock", "no tensor work", "empty SMs", "idle"]
-    assert lines["idle"] == [None, *[40] * 29]
-    without = STORY.model_copy(update={"points": STORY.points[:1]})
-    assert "Where the rest of the peak went" not in job_page(without)
-
-
-def test_the_step_that_is_drawn_is_named() -> None:
-    assert "Over time, a point for each 60 s" in job_page(STORY)
-    assert "Over time, a row for each 2 min:" in job_text(STORY)  # 30 points in 24 rows at most
-
-
-def test_the_text_names_the_largest_loss_of_each_stretch() -> None:
-    first, *others = (
-        job_text(STORY).partition("Over time, ")[2].split("Slow GPUs")[0].splitlines()[5:-1]
-    )
-    assert "idle 40.0%" in first
-    assert all("idle 40.0%" in line for line in others)
 
 
 def test_names_of_others_are_text() -> None:

@@ -1,0 +1,14 @@
+"""Tables as text and as HTML."""
+
+from __future__ import annotations
+
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from tests.helpers.page_parts import text_table
+
+
+def test_a_table_has_heads_that_name_its_columns_and_rows() -> None:
+    table = TextTable(("job", "OFU"), (LEFT, RIGHT), [("<b>", "5 %")])
+    made = text_table(table, "Jobs")
+    assert '<th scope="col" class="num">OFU</th>' in made
+    assert '<th scope="row">&lt;b&gt;</th>' in made
+    assert '<td class="num">5 %</td>' in made
