@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.agent import trace_files
 from ofu_exporter.agent.trace_files import KEPT_SECONDS, MOST_KEPT, sweep_traces
 from tests.helpers.every import every
 
@@ -75,3 +76,16 @@ def test_where_a_folder_takes_no_acl_it_is_said(uid: int) -> None:
         said = as_user(uid, NO_ACL + PREPARE, Path(made) / "traces").stdout
         assert "takes no ACL (Operation not supported)" in said
         assert "umask 077" in said
+
+
+def test_the_process_that_reads_has_the_modules_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where these are on a path that only the agent has, as with PYTHONPATH."""
+    made = tmp_path / "ofu_exporter" / "traces"
+    made.mkdir(parents=True)
+    for folder in (made, made.parent):
+        (folder / "__init__.py").touch()
+    (made / "reading.py").write_text("""print('{"unread": {}}')""")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert trace_files.read(os.getuid(), [tmp_path / "none"]) == {"unread": {}}

@@ -76,7 +76,7 @@ class Hour:
             outcome = self._outcome(step, limit)
             took = {"took_seconds": round(time.monotonic() - began, 1), "limit_seconds": limit}
             answer = self._answer(step) or {}
-            outcome = answer.get("failed", outcome)
+            outcome = answer.get("failed", outcome)[:LONGEST_LINE]
             self.steps[step.name] = {"outcome": outcome, **took, "answer": answer}
         print(f"{step.name}: {self.steps[step.name]['outcome']}", flush=True)
         self.save()

@@ -53,12 +53,11 @@ def running(folder: Path, device: str) -> Iterator[tuple[Agent, Path]]:
     """The agent, and the times at which the loop's steps ended."""
     environ, steps = job_environment(JOB, "traced-loop"), folder / "steps"
     environ |= {"KINETO_USE_DAEMON": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environ["KINETO_IPC_SOCKET_DIR"] = str(folder / "s" / "k")
     flags = ["--source", "nvml", "--interval", "1s", "--scheduler", "slurm", "--traces"]
     flags += ["--job-dir", str(folder / "jobs"), "--trace-folder", str(folder / "traces")]
     flags += ["--report-socket", str(folder / "r.sock")]
-    if device == "cpu":  # the usual address is one for the whole machine
-        environ["KINETO_IPC_SOCKET_DIR"] = str(folder / "s" / "k")
-        flags += ["--trace-socket-folder", str(folder / "s" / "k")]
+    flags += ["--trace-socket-folder", environ["KINETO_IPC_SOCKET_DIR"]]
     (folder / "jobs").mkdir()
     hook = [*AGENT, "job", "start", "--no-ask", "--job-dir", str(folder / "jobs")]
     with agent("run", *flags, command=AGENT) as beside, steps.open("w") as out:
@@ -146,6 +145,8 @@ def main(args: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a socket's address is short
         answer = measured(Path(folder), float(args[1]), args[2] if args[2:] else "cuda:0")
         keep(sorted((Path(folder) / "traces").glob("*.json")), Path(args[0]).parent)
+    if answer["exit_code"]:
+        answer = {"failed": answer["said"], **answer}
     Path(args[0]).write_text(json.dumps(answer, indent=1) + "\n")
 
 
