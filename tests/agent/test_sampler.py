@@ -4,128 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
 from ofu_exporter.agent.lanes import SamplingPace
-from ofu_exporter.agent.sampler import Sampler, SamplingPlan
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.agent import until
+from tests.helpers.sampled import (
+    PACE,
+    SOON,
+    FakeProbe,
+    FakeSource,
+    Watch,
+    fails,
+    reasons,
+    sampler,
+)
 from tests.helpers.values import gpu
-
-PACE = SamplingPace(interval=0.1, clock_interval=0.05, reprobe=0.3)
-SOON = 10.0
-"""A bound on waiting that only a failing test reaches."""
-
-
-class FakeProbe:
-    """A GPU that answers, fails or hangs as its `behave` says."""
-
-    def __init__(self, device: Gpu, behave: Callable[[], None] = lambda: None) -> None:
-        self.device = device
-        self.behave = behave
-        self.polls = 0
-        self.closed = threading.Event()
-        self._end = time.monotonic()
-
-    def gpus(self) -> Sequence[Gpu]:
-        return [self.device]
-
-    def poll(self) -> None:
-        self.polls += 1
-
-    def read(self) -> Sequence[Reading | Fault]:
-        self.behave()
-        start, self._end = self._end, time.monotonic()
-        clocks = (ClockSample(self._end, 1400e6),)
-        return [Reading(self.device, start, self._end, 0.5, {}, clocks)]
-
-    def close(self) -> None:
-        self.closed.set()
-
-
-class FakeSource:
-    simulated = False
-    recorded = ""
-    rejected: Mapping[str, int] = {}
-
-    def __init__(self, *probes: FakeProbe, error: Exception | None = None) -> None:
-        self.probes = probes
-        self.error = error
-        self.closed = threading.Event()
-        self.answers = threading.Event()
-        self.answers.set()
-        self.opened = 0
-
-    def open(self) -> Sequence[FakeProbe]:
-        self.opened += 1
-        self.answers.wait(SOON)
-        if self.error is not None:
-            raise self.error
-        return self.probes
-
-    def close(self) -> None:
-        self.closed.set()
-
-
-class Watch:
-    """Waits for a snapshot that is as a test wants it."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._snapshots: list[Snapshot] = []
-        self.samplers: list[Sampler] = []
-
-    @property
-    def published(self) -> int:
-        return len(self._snapshots)
-
-    def publish(self, snapshot: Snapshot) -> None:
-        with self._condition:
-            self._snapshots.append(snapshot)
-            self._condition.notify_all()
-
-    def until(self, wanted: Callable[[Snapshot], bool]) -> Snapshot:
-        with self._condition:
-            assert self._condition.wait_for(
-                lambda: bool(self._snapshots) and wanted(self._snapshots[-1]), SOON
-            )
-            return self._snapshots[-1]
-
-
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    """Leaves no sampler behind a test that failed: its threads would draw from `random` in others."""
-    watch = Watch()
-    yield watch
-    for agent in watch.samplers:
-        agent.stop()
-
-
-def sampler(
-    watch: Watch, *candidates: tuple[str, FakeSource], pace: SamplingPace = PACE
-) -> Sampler:
-    built = [(name, lambda source=source: source) for name, source in candidates]
-    watch.samplers.append(Sampler(SamplingPlan(built, pace), watch.publish, time.monotonic))
-    return watch.samplers[-1]
-
-
-def reasons(snapshot: Snapshot) -> dict[str, Reason | None]:
-    return {view.gpu.index: view.reason for view in snapshot.gpus}
-
-
-def fails(reason: Reason) -> Callable[[], None]:
-    def behave() -> None:
-        raise GpuError(reason, "as told")
-
-    return behave
 
 
 def test_windows_are_whole_numbers_of_clock_reads() -> None:
@@ -298,41 +198,6 @@ def test_a_tick_that_outlasts_the_stop_is_neither_shown_nor_remembered(watch: Wa
     assert (watch.published, agent.state) == (published, state)
 
 
-def test_no_usable_source_is_a_reason_that_names_each(watch: Watch) -> None:
-    first = FakeSource(error=SourceError(Reason.NO_LIBRARY, "no libnvidia-ml"))
-    second = FakeSource(error=SourceError(Reason.UNREACHABLE, "connection refused"))
-    agent = sampler(watch, ("one", first), ("two", second))
-    agent.start()
-    snapshot = watch.until(lambda s: s.source.reason is not Reason.STARTING)
-    assert not snapshot.source.up
-    assert snapshot.source.reason is Reason.NO_LIBRARY
-    assert snapshot.source.detail == "one: no libnvidia-ml; two: connection refused"
-    assert agent.stop()
-
-
-@pytest.mark.slow
-def test_a_source_that_comes_up_later_is_used(watch: Watch) -> None:
-    source = FakeSource(FakeProbe(gpu(0)), error=SourceError(Reason.NO_DRIVER))
-    agent = sampler(watch, ("fake", source))
-    agent.start()
-    watch.until(lambda s: s.source.reason is Reason.NO_DRIVER)
-    source.error = None
-    watch.until(lambda s: s.source.up and reasons(s) == {"0": None})
-    assert agent.stop()
-
-
-@pytest.mark.slow
-def test_a_source_that_fails_unexpectedly_is_tried_again(watch: Watch) -> None:
-    source = FakeSource(FakeProbe(gpu(0)), error=ZeroDivisionError("surprise"))
-    agent = sampler(watch, ("fake", source))
-    agent.start()
-    snapshot = watch.until(lambda s: s.source.reason is Reason.FAILED)
-    assert snapshot.source.detail == "fake: ZeroDivisionError: surprise"
-    source.error = None
-    watch.until(lambda s: s.source.up and reasons(s) == {"0": None})
-    assert agent.stop()
-
-
 @pytest.mark.slow
 def test_one_bad_tick_is_not_the_last(watch: Watch) -> None:
     agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)))))
@@ -346,121 +211,6 @@ def test_one_bad_tick_is_not_the_last(watch: Watch) -> None:
     agent.start()
     snapshot = watch.until(lambda s: reasons(s) == {"0": None} and "failed" in s.source.failures)
     assert snapshot.source.failures["failed"] == 1
-    assert agent.stop()
-
-
-def unable(number: int) -> FakeProbe:
-    return FakeProbe(gpu(number), fails(Reason.NOT_SUPPORTED))
-
-
-def test_the_next_source_is_read_when_the_first_has_no_counters(watch: Watch) -> None:
-    agent = sampler(watch, ("nvml", FakeSource(unable(0))), ("page", FakeSource(FakeProbe(gpu(0)))))
-    agent.start()
-    snapshot = watch.until(lambda s: reasons(s) == {"0": None})
-    assert (snapshot.source.name, snapshot.source.up) == ("page", True)
-    assert [(health.name, health.reason) for health in snapshot.other_sources] == [
-        ("nvml", Reason.NOT_SUPPORTED)
-    ]
-    assert agent.stop()
-
-
-def test_each_gpu_is_read_by_the_first_source_that_can(watch: Watch) -> None:
-    """An H100 and an A30: the first has the counters, the second has them only on the page."""
-    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
-    page = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1)))
-    agent = sampler(watch, ("nvml", nvml), ("page", page))
-    agent.start()
-    snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": None})
-    assert [view.source for view in snapshot.gpus] == ["nvml", "page"]
-    assert snapshot.source.name == "nvml"
-    assert agent.stop()
-    assert nvml.closed.is_set()
-    assert page.closed.is_set()
-
-
-def test_no_time_is_counted_twice_where_two_sources_measure_a_gpu(watch: Watch) -> None:
-    began = time.monotonic()
-    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
-    page = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1)))
-    agent = sampler(watch, ("nvml", nvml), ("page", page))
-    agent.start()
-    snapshot = watch.until(lambda s: len(s.gpus) == 2 and s.gpus[1].observed_seconds > 0.5)
-    assert snapshot.gpus[0].observed_seconds < time.monotonic() - began
-    assert "overlap" not in snapshot.gpus[0].rejected
-    assert agent.stop()
-
-
-def test_a_gpu_that_passing_trouble_keeps_from_being_measured_stays_where_it_is(
-    watch: Watch,
-) -> None:
-    lost = FakeProbe(gpu(1), fails(Reason.LOST))
-    page = FakeSource(FakeProbe(gpu(1)))
-    agent = sampler(watch, ("nvml", FakeSource(FakeProbe(gpu(0)), lost)), ("page", page))
-    agent.start()
-    watch.until(lambda s: bool(s.gpus) and s.gpus[0].observed_seconds > 0.5)
-    assert page.opened == 0
-    assert agent.stop()
-
-
-def test_a_source_that_measures_all_is_the_only_one(watch: Watch) -> None:
-    page = FakeSource(FakeProbe(gpu(0)))
-    agent = sampler(watch, ("nvml", FakeSource(FakeProbe(gpu(0)))), ("page", page))
-    agent.start()
-    snapshot = watch.until(lambda s: bool(s.gpus) and s.gpus[0].observed_seconds > 0.3)
-    assert (page.opened, snapshot.other_sources) == (0, ())
-    assert agent.stop()
-
-
-def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(
-    watch: Watch,
-) -> None:
-    away = FakeSource(FakeProbe(gpu(1)), error=SourceError(Reason.UNREACHABLE, "nobody there"))
-    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
-    agent = sampler(watch, ("nvml", nvml), ("page", away))
-    agent.start()
-    snapshot = watch.until(
-        lambda s: (
-            any(h.failures.get("unreachable", 0) > 1 for h in s.other_sources)
-            and reasons(s) == {"0": None, "1": Reason.NOT_SUPPORTED}
-        )
-    )
-    assert snapshot.other_sources[0].detail == "nobody there"
-    away.error = None
-    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
-    assert agent.stop()
-
-
-def test_a_source_that_measures_no_more_than_the_others_is_closed(watch: Watch) -> None:
-    useless = FakeSource(FakeProbe(gpu(0)), unable(1))
-    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
-    page = FakeSource(FakeProbe(gpu(1)))
-    pace = replace(PACE, reprobe=60.0)
-    agent = sampler(watch, ("nvml", nvml), ("dcgm", useless), ("page", page), pace=pace)
-    agent.start()
-    snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": None})
-    assert useless.closed.wait(SOON)
-    pause = agent._sources._try_at["dcgm"] - time.monotonic()
-    assert pause > 5 * pace.reprobe, "what measured nothing new is tried again much later"
-    assert [view.source for view in snapshot.gpus] == ["nvml", "page"]
-    assert agent.stop()
-
-
-def test_a_gpu_that_gets_its_counters_is_read_by_the_better_source_again(watch: Watch) -> None:
-    probe = unable(0)
-    agent = sampler(watch, ("nvml", FakeSource(probe)), ("page", FakeSource(FakeProbe(gpu(0)))))
-    agent.start()
-    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "page")
-    probe.behave = lambda: None
-    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "nvml")
-    assert agent.stop()
-
-
-def test_a_source_without_counters_stays_when_nothing_else_opens(watch: Watch) -> None:
-    old = FakeSource(unable(0))
-    away = FakeSource(error=SourceError(Reason.UNREACHABLE))
-    agent = sampler(watch, ("nvml", old), ("page", away))
-    agent.start()
-    watch.until(lambda s: not agent.choosing and s.source.name == "nvml" and s.source.reads > 2)
     assert agent.stop()
 
 
