@@ -66,6 +66,16 @@ def test_a_pause_that_is_left_out_does_not_dilute_the_seconds_beside_it() -> Non
     assert sums.error().edges == pytest.approx(0.03, abs=0.01)
 
 
+def test_a_window_that_begins_with_the_report_tells_how_the_next_one_lay() -> None:
+    """The report ends 2 s into a window of 5 s that did half as much."""
+
+    def load(start: float, end: float) -> float:
+        return 0.2 * max(0.0, min(end, 20.0) - start) + 0.1 * max(0.0, end - max(start, 20.0))
+
+    sums = observed(usage(load, 5.0, 60.0, off=0.0), 15.0, 22.0)
+    assert sums.utilization_seconds == pytest.approx(5 * 0.2 + 2 * 0.2)
+
+
 def test_of_a_gpu_that_is_rated_too_low_a_cut_window_has_its_share() -> None:
     """With a wrong row a GPU shows an OFU above that of any card."""
     sums = observed(usage(lambda start, end: 1.5 * (end - start), 10.0, 60.0, off=0.0), 14.0, 20.0)

@@ -89,6 +89,8 @@ def test_a_restart_inside_the_run_is_told_by_two_steps() -> None:
     job = Told().step(99, 99).step(100, 100).step(51, 131, 130).step(52, 132, 131)
     assert job.progress.restarts == 1
     assert job.done_again == pytest.approx(2.0)
+    at_one_instant = Told().step(99, 99).step(100, 100).step(51, 131).step(52, 131)
+    assert at_one_instant.progress.restarts == 0, "their order is not known"
     job.step(100, 180, 132).step(101, 181, 180)
     assert job.done_again == pytest.approx(50.0)
     assert job.progress.recoveries[0].recovered == DAY + 181
