@@ -112,6 +112,22 @@ def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
     }
 
 
+@pytest.mark.parametrize(("hours", "begin"), [(1, 0), (5, 5), (24, 10)])
+def test_nodes_are_away_for_the_same_hours_wherever_the_time_begins_or_is_cut(
+    url: str, history: FleetHistory, hours: int, begin: int
+) -> None:
+    """A node that was last seen before the time is away in it."""
+    with reading(url, hours) as reader:
+        part = read_history(reader, BEGIN + begin * HOUR, SPAN[1])
+    first = part.clock.hours(part.span)[0]
+    away, whole = (
+        {(node.node, hour): share for node in each.absent for hour, share in node.shares.items()}
+        for each in (part, history)
+    )
+    assert away == {place: share for place, share in whole.items() if place[1] >= first}
+    assert GONE.name in {node for node, _ in away}
+
+
 def test_a_job_that_began_while_its_node_was_away_has_all_of_its_hours(report: FleetReport) -> None:
     (job,) = (row for row in report.jobs if row.job_id == "10")
     assert job.held_gpu_hours == pytest.approx(BEGINS.held, rel=0.02)
