@@ -127,14 +127,15 @@ def delete(path: str | Path) -> None:
 
 
 _READER = """import ast, runpy, sys
-sys.path[:] = ast.literal_eval(sys.argv.pop(1))
+sys.path += ast.literal_eval(sys.argv.pop(1))
 runpy.run_module("ofu_exporter.traces.reading", run_name="__main__", alter_sys=True)"""
-"""Isolated from the environment, and with the modules that the agent has."""
+"""With the modules that the agent has, after Python's own, which no file in a folder of the agent's path may hide."""
 
 
 def read(uid: int, files: Sequence[Path]) -> dict[str, Any]:
     """What a process of its own reads in files of a user. Raises OSError and ValueError."""
-    command = [sys.executable, "-I", "-c", _READER, repr(sys.path), str(uid), *map(str, files)]
+    path = repr([*sys.path, str(Path(__file__).parents[2])])
+    command = [sys.executable, "-I", "-S", "-c", _READER, path, str(uid), *map(str, files)]
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -249,7 +249,7 @@ def _error_notes(snapshot: Snapshot) -> Iterator[str]:
         )
     yield f"Clock reads: {clock_error}."
     if any(each["read_clock_points"] for each in budgets):
-        yield "NVML's clock: up to 13 % too high, and OFU 11.5 % of itself; `ofu-exporter validate` says by how much."
+        yield "NVML's clock can be 13 % too high, and OFU then 11.5 % of itself: `ofu-exporter validate` measures it."
     yield "Tiles: OFU counts padding to whole tiles, MFU does not; `ofu-exporter profile` says how much it is."
 
 

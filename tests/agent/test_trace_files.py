@@ -89,3 +89,14 @@ def test_the_process_that_reads_has_the_modules_of_the_agent(
     (made / "reading.py").write_text("""print('{"unread": {}}')""")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert trace_files.read(os.getuid(), [tmp_path / "none"]) == {"unread": {}}
+
+
+def test_a_file_beside_the_agent_is_no_module_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that was started as `python -m` in a folder that others write to has that folder on its path."""
+    (tmp_path / "resource.py").write_text("raise SystemExit('run by a stranger')")
+    (tmp_path / "json.py").write_text("raise SystemExit('run by a stranger')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    answer = trace_files.read(os.getuid(), [tmp_path / "none"])
+    assert answer["unread"] == {"none": "No such file or directory"}
