@@ -7,9 +7,11 @@ import subprocess
 
 import pytest
 
+from ofu_exporter.fleet import actions
 from ofu_exporter.fleet.actions import MOST, Action, _counted_once, command, first_actions
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.reports import report_text
+from ofu_exporter.fleet.reports.chain_rows import RestartRow
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.reachable import unused
 from ofu_exporter.fleet.reports.report_page import page
@@ -61,6 +63,12 @@ SLOW = SlowRow(
     hours=40,
     jobs=["1", "2"],
 )
+STORIES = ("held_idle", "regression", "below_others", "slow_node", "wrong_number")
+
+
+def test_every_kind_of_action_is_planted() -> None:
+    """The last two in tests of their own below."""
+    assert {*actions._MODULES.names()} == {*STORIES, "restarts", "traced"}
 
 
 def changes_of(*rows: ChangeRow, slow: tuple[SlowRow, ...] = ()) -> ChangesReport:
@@ -75,13 +83,7 @@ def acted(*jobs: JobHistory, changes: ChangesReport | None = None) -> FleetRepor
 def test_planted_stories_come_in_the_order_of_their_hours() -> None:
     """Hours and money are of the stories as they were planted: 4 GPUs for 720 hours, 8 GPUs at half speed for 432."""
     found = acted(*GOOD, NOTEBOOK, HALVED, *SWEEP, WRONG, changes=changes_of(CHANGE, slow=(SLOW,)))
-    assert [row.kind for row in found.actions] == [
-        "held_idle",
-        "regression",
-        "below_others",
-        "slow_node",
-        "wrong_number",
-    ]
+    assert tuple(row.kind for row in found.actions) == STORIES
     gains = [row.gpu_hours for row in found.actions[:3]]
     assert gains == pytest.approx([2880, 1728, 600 * (1 - 0.2 / 0.4)], rel=0.01)
     assert [row.cost for row in found.actions[:3]] == pytest.approx([5760, 3456, 600], rel=0.01)
@@ -219,6 +221,17 @@ def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_m
     for each in found:
         assert each.gpu_hours == pytest.approx(300)
         assert "cpu_collectives, at most 30.0% of their time" in each.why
+
+
+def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
+    """Three of a job of 8 GPUs in two hours: 12 GPU-hours are half an hour each."""
+    found = report(history(*GOOD, job("again", "eve", JobSums(80, 80, 32))))
+    row = RestartRow.model_construct(cluster="a", job_id="again", restarts=1, gpu_hours=4, cost=8)
+    more = row.model_copy(update={"restarts": 2, "gpu_hours": 8, "cost": 16})
+    (action,) = first_actions(found.model_copy(update={"restarts": [row, more]}))
+    assert (action.kind, action.gpu_hours, action.cost) == ("restarts", 12, 24)
+    assert "3 restarts took 12 GPU-hours" in action.why
+    assert ", 0.5 hours each" in action.why
 
 
 @pytest.mark.parametrize(

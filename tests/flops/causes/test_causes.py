@@ -11,15 +11,17 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import Lora, Passes, Recompute
+from ofu_exporter.flops import Lora, Part, Passes, Recompute
 from ofu_exporter.flops.candidates import RAREST_PAIR
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
+from ofu_exporter.flops.causes.layers import capacity_run
 from ofu_exporter.flops.causes.peaks import wrong_device
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
-from tests.flops.causes.cards import DEEPSEEK_V32
+from tests.flops.causes import held_out, planted
+from tests.flops.causes.cards import DEEPSEEK_V32, FINAL
 from tests.flops.causes.synthetic import (
     BERT,
     BF16,
@@ -27,10 +29,14 @@ from tests.flops.causes.synthetic import (
     HYBRID,
     LATENT,
     LLAMA,
+    MIXTRAL,
+    QWEN_MOE,
+    SPARSE_HYBRID,
     Step,
     known,
     ratios,
 )
+from tests.flops.causes.test_recovery import CASES, WITH_THROUGHPUT
 from tests.flops.counting import CONFIGS, NAMES, config
 from tests.helpers.every import every
 
@@ -65,36 +71,68 @@ def test_the_slugs_are_stable_and_one_each() -> None:
     assert all(re.fullmatch("[a-z0-9_]+", slug) for slug in slugs)
 
 
-@pytest.mark.parametrize(
-    ("slug", "facts", "expected"),
-    [
-        ("full_attention_counted", LLAMA.facts(), [1.1252]),
-        ("attention_omitted", LLAMA.facts(), [0.8748]),
-        ("embedding_counted", LLAMA.facts(), [1.0612]),
-        ("head_omitted", LLAMA.facts(), [0.9388]),
-        ("hybrid_as_dense", HYBRID.facts(), [1.750]),
-        ("latent_moe_full_hidden", LATENT.facts(), [2.9386]),
-        ("activation_recompute", LLAMA.facts(), [3 / (4 - 0.0612), 1.0]),
-        ("activation_recompute", CauseFacts(), [0.75, 1.0]),
-        ("flash_backward", LLAMA.facts(), [1 / (1 + 0.12517 / 6)]),
-        ("max_clock_peak", LLAMA.facts(), [1830 / 1980]),
-        ("bf16_peak_for_fp8", CauseFacts(precision={"fp8": 0.7, "bf16": 0.3}), [1 / 0.65]),
-        ("tf32_peak", CauseFacts(precision={"tf32": 1.0}), [0.5]),
-        ("tf32_peak", CauseFacts(precision=BF16, gpu=H100), [2.0]),
-        ("repeats_missed", replace(LLAMA, passes=Passes(repeats=4)).facts(), [0.25]),
-        (
-            "wrong_gpu_count",
-            CauseFacts(gpus=96),
-            [
-                *(96, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 3 / 2, 4 / 3, 96 / 88, 1 / 96),
-                *(96 / 104, 3 / 4, 1 / 2, 1 / 4, 1 / 8),
-            ],
-        ),
-        ("wrong_gpu_count", CauseFacts(gpus=1), [1 / 2, 1 / 4, 1 / 8]),
-    ],
-)
+SPARSE_HALF = {**QWEN_MOE.config, "mlp_only_layers": [*range(24)], "intermediate_size": 2048}
+"""Every second layer is dense, and narrower than the experts of a token."""
+HALF = replace(QWEN_MOE, config=SPARSE_HALF)
+RATIOS: list[tuple[str, CauseFacts, list[float]]] = [
+    ("full_attention_counted", LLAMA.facts(), [1.1252]),
+    ("attention_omitted", LLAMA.facts(), [0.8748]),
+    ("embedding_counted", LLAMA.facts(), [1.0612]),
+    ("head_omitted", LLAMA.facts(), [0.9388]),
+    ("hybrid_as_dense", HYBRID.facts(), [1.750]),
+    ("latent_moe_full_hidden", LATENT.facts(), [2.9386]),
+    ("activation_recompute", LLAMA.facts(), [3 / (4 - 0.0612), 1.0]),
+    ("activation_recompute", CauseFacts(), [0.75, 1.0]),
+    ("flash_backward", LLAMA.facts(), [1 / (1 + 0.12517 / 6)]),
+    ("max_clock_peak", LLAMA.facts(), [1830 / 1980]),
+    ("bf16_peak_for_fp8", CauseFacts(precision={"fp8": 0.7, "bf16": 0.3}), [1 / 0.65]),
+    ("tf32_peak", CauseFacts(precision={"tf32": 1.0}), [0.5]),
+    ("tf32_peak", CauseFacts(precision=BF16, gpu=H100), [2.0]),
+    ("repeats_missed", replace(LLAMA, passes=Passes(repeats=4)).facts(), [0.25]),
+    (
+        "wrong_gpu_count",
+        CauseFacts(gpus=96),
+        [
+            *(96, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 3 / 2, 4 / 3, 96 / 88, 1 / 96),
+            *(96 / 104, 3 / 4, 1 / 2, 1 / 4, 1 / 8),
+        ],
+    ),
+    ("wrong_gpu_count", CauseFacts(gpus=1), [1 / 2, 1 / 4, 1 / 8]),
+    ("other_convention", LLAMA.facts(), [1.1879, 1.1252, 1.1252, 1.0612]),
+    ("selective_recompute", LLAMA.facts(), [1 / (1 + 0.12517 / 3)]),
+    ("tile_quantization", CauseFacts(tile_overhead=0.1), [1 / 1.1]),
+    ("fp4_peak", CauseFacts(gpu="NVIDIA B200", precision=BF16), [1 / 4]),
+    ("fp4_peak", CauseFacts(gpu="NVIDIA B300 SXM6 AC", precision=BF16), [1 / 6]),
+    ("measured_peak", CauseFacts(), [1.4]),
+    ("measured_peak", CauseFacts(peak_flops=989.4e12), []),
+    ("sparse_everywhere", HALF.facts(), [QWEN_MOE.flops() / HALF.flops()]),
+    (
+        "sparse_layers_omitted",
+        SPARSE_HYBRID.facts(),
+        [SPARSE_HYBRID.flops(without=(Part.EXPERTS, Part.ROUTER)) / SPARSE_HYBRID.flops()],
+    ),
+    ("capacity_run", MIXTRAL.facts(), [1.0]),
+    ("capacity_run", LLAMA.facts(), []),
+]
+
+
+@pytest.mark.parametrize(("slug", "facts", "expected"), RATIOS)
 def test_ratios(slug: str, facts: CauseFacts, expected: list[float]) -> None:
     assert ratios(slug, facts) == pytest.approx(expected, rel=1e-3)
+
+
+def test_every_cause_has_a_ratio_above_or_a_job_in_which_it_is_found() -> None:
+    found = {each.cause for each in planted.MISTAKES} | {
+        each[0] for each in (*CASES, *WITH_THROUGHPUT)
+    }
+    found |= {name for each in held_out.planted("final", FINAL) for name in each.named}
+    assert {each.slug for each in causes()} == {each[0] for each in RATIOS} | found
+
+
+def test_a_capacity_factor_may_leave_as_many_places_empty_as_are_filled() -> None:
+    (one,) = capacity_run.hypotheses(MIXTRAL.facts())
+    twice = {**MIXTRAL.config, "num_experts_per_tok": 4}
+    assert one.lowest == pytest.approx(MIXTRAL.flops() / MIXTRAL.flops(config=twice))
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,13 @@ def test_a_step_of_a_framework_is_a_report_of_12_seconds(form: str) -> None:
     assert not log.tail.drops.keys() - {Drop.NO_LENGTH}
 
 
+def test_every_reader_has_a_form_or_tests_of_its_own() -> None:
+    """The latter are below, and in tests/flops/test_readers.py."""
+    own = {"deepspeed", "huggingface", "lightning", "litgpt", "onelogger", "serving", "torch_npu"}
+    own |= {"torchtune", "verl"}
+    assert {*readers.names()} == own | {reader for reader, _ in FORMS.values()}
+
+
 def test_an_mfu_without_its_peak_is_posted_as_it_is() -> None:
     _, lines_of = FORMS["OLMo-core"]
     _, calls = followed(lines_of)

@@ -815,11 +815,11 @@ def test_the_joules_of_adjacent_windows_add_up(
     bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The counter never stands still: what is read for the end of a window is the begin of the next."""
-    counter = itertools.count(5000, 7000)
+    counter = (1000 * read**2 for read in itertools.count())
     call = "nvmlDeviceGetTotalEnergyConsumption"
     monkeypatch.setattr(pynvml, call, lambda _: next(counter))
     probe = bench.began()
-    assert [bench.window(probe).activity.energy_joules for _ in range(3)] == [7.0, 7.0, 7.0]
+    assert [bench.window(probe).activity.energy_joules for _ in range(3)] == [1.0, 3.0, 5.0]
 
 
 def test_a_slow_first_sample_widens_its_window(bench: NvmlNode) -> None:
