@@ -25,7 +25,7 @@ class LogQuantity(NamedTuple):
 
     pattern: re.Pattern[str]
     where: str
-    unit: float = 1.0
+    unit: float
 
     def of(self, line: str) -> float | None:
         """The number in the unit's multiple of 1; None where the line lacks it. Raises ConfigError for no number."""

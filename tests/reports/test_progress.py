@@ -203,6 +203,8 @@ def test_a_run_that_continues_another_job_goes_on_from_its_highest_step() -> Non
     job = Told("llama", RunLine(150, DAY - 500)).step(110, 20, 10).step(160, 70, 20)
     assert job.done_again == pytest.approx(10.0 + 40.0)
     assert job.progress.recoveries[0].at == DAY - 500
+    job = Told("llama", RunLine(150, DAY - 500)).event("restart", 5, 6).requeued(8).step(110, 20)
+    assert job.progress.recoveries[0].at == DAY - 500, "it has told no step before it was requeued"
 
 
 def test_a_run_says_itself_how_far_earlier_ones_came_on_other_nodes() -> None:

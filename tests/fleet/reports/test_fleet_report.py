@@ -14,13 +14,14 @@ from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
 from ofu_exporter.fleet.reports import report_text, rows
 from ofu_exporter.fleet.reports.fleet_history import (
+    AbsentNode,
     ClusterJob,
     FleetHistory,
     JobHistory,
     JobSums,
     ModelSums,
 )
-from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, cluster_row, fleet_report
 from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
@@ -359,6 +360,16 @@ def test_a_table_that_leaves_rows_out_says_how_many_and_what_they_held() -> None
         assert shown.count("2 more held 3.0 GPU-hours; --format csv or json has all.") == 2
     assert "more held" not in in_words(report(history(*jobs)), 6)[0]
     assert "more held" not in page(report(history(*jobs)))
+
+
+def test_hours_of_nodes_that_were_away_are_not_covered_in_their_own_cluster() -> None:
+    """Those of a node that did not come back are not among the 400 that are known to be there."""
+    found = history()
+    found.absent = [
+        AbsentNode(cluster, "n1", {FIRST: 0.5, FIRST + 1: 1.0}, gpus, is_back)
+        for cluster, gpus, is_back in [("a", 8.0, False), ("a", 4.0, True), ("b", 16.0, True)]
+    ]
+    assert cluster_row(found, "a").covered_ratio == pytest.approx(1 - (12 + 6) / (400 + 12))
 
 
 def test_jobs_that_held_more_than_there_is_are_named() -> None:

@@ -66,6 +66,17 @@ def test_shares_and_errors_are_counted(pairs: Pairs) -> None:
     assert found.mean_absolute_error == pytest.approx(statistics.fmean(errors))
     assert found.within_10_points == sum(error <= 0.1 for error in errors) / len(errors)
     assert found.beyond_20_points == sum(error > 0.2 for error in errors) / len(errors)
+    assert found.mean_mfu == pytest.approx(statistics.fmean(mfu for mfu, _ in pairs))
+    assert found.mean_ofu == pytest.approx(statistics.fmean(ofu for _, ofu in pairs))
+
+
+@pytest.mark.parametrize("error", [0.019, 0.021, 0.049, 0.051, 0.099, 0.101, 0.199, 0.201])
+def test_an_error_is_within_what_it_is_below(error: float) -> None:
+    found = agreement([(0.0, error)])
+    assert found.within_2_points == (error < 0.02)
+    assert found.within_5_points == (error < 0.05)
+    assert found.within_10_points == (error < 0.1)
+    assert found.beyond_20_points == (error > 0.2)
 
 
 def test_nothing_is_known_of_no_jobs() -> None:
@@ -90,5 +101,7 @@ def test_more_sizes_of_jobs_than_a_table_takes_are_ranges(count: int, named: lis
         JobRow.model_construct(error=0.1, mfu=0.5, ofu_compared=0.4, gpus=float(gpus))
         for gpus in range(1, count + 1)
     ]
+    unknown = JobRow.model_construct(error=None, mfu=0.5, ofu_compared=None, gpus=1.0)
+    rows += [unknown, unknown.model_copy(update={"error": 0.1, "gpus": None})]
     assert [row.gpus for row in sizes(rows)] == named
     assert sum(row.jobs for row in sizes(rows)) == count

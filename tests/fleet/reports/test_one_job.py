@@ -133,6 +133,9 @@ def test_a_part_of_a_gpu_is_no_earlier_run_of_whole_ones() -> None:
     assert _is_alike(large, JobHistory(key, sizes=[48.0], models={"H100": 2.0}))
     assert not _is_alike(large, small)
     assert not _is_alike(large, other)
+    for unknown in (JobHistory(key, models={"H100": 1.0}), JobHistory(key, sizes=[64.0])):
+        assert _is_alike(large, unknown)
+        assert _is_alike(unknown, large)
 
 
 def test_the_slow_gpu_of_each_node_is_named(result: JobResult) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
+from tests.helpers.every import every
 
 TEXT: dict[str, Any] = {
     "architectures": ["DeepseekV3ForCausalLM"],
@@ -94,6 +95,20 @@ def test_gemma_4_is_what_torch_executed_but_for_the_pooling() -> None:
     """Gemma4VisionModel and Gemma4MultimodalEmbedder of transformers 5.24 on 6 x 6 patches: mm 2,996,011,008, bmm
     12,275,712, of which 4 x 36 x 1152 multiply-adds take means of 9 patches, without weights."""
     assert vision(GEMMA, 36) == 2_996_011_008 + 12_275_712 - 2 * 4 * 36 * 1152
+
+
+@every([({}, 512, 8), ({"head_dim": 128}, 128, 8), ({"num_key_value_heads": 4}, 512, 4)])
+def test_gemma_4_takes_what_its_wide_layers_do_not_say_from_the_others(
+    stated: dict[str, int], wide: int, groups: int
+) -> None:
+    text = dict(GEMMA["text_config"])
+    del text["global_head_dim"], text["num_global_key_value_heads"]
+
+    def parameters(wide_layer: dict[str, int]) -> int:
+        config = GEMMA | {"text_config": text | {"per_layer_config": {"1": wide_layer}}}
+        return flops.count(flops.read(config), flops.fixed(1, tokens=8, image=36)).parameters.total
+
+    assert parameters(stated) == parameters({"head_dim": wide, "num_key_value_heads": groups})
 
 
 LLAMA: dict[str, Any] = {
