@@ -12,12 +12,21 @@ from ofu_exporter.sources.dcgm import driver
 from ofu_exporter.sources.dcgm.library import GPU, Entity
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm as double
 
 START = 100.0
 """On the monotonic clock."""
 EPOCH = 1.8e9
 """Unix time then."""
+FIRST, SECOND = Entity(GPU, 0), Entity(GPU, 1)
+A100: dict[str, double.Value] = {
+    "gpm": 0,
+    "cycles": 0,
+    "compute": [8, 0],
+    "name": "NVIDIA A100-SXM4-80GB",
+}
+"""A GPU from before Hopper."""
 
 
 class DcgmNode:
@@ -81,6 +90,16 @@ class DcgmNode:
             library.test_connections(),
             library.test_initialised(),
         )
+
+
+def faults(events: object) -> list[tuple[str, Reason]]:
+    assert isinstance(events, list)
+    return [(e.gpu.index, e.reason) for e in events if isinstance(e, Fault)]
+
+
+def readings(events: object) -> list[Reading]:
+    assert isinstance(events, list)
+    return [e for e in events if isinstance(e, Reading)]
 
 
 def uuids(gpus: Sequence[Gpu]) -> list[str]:
