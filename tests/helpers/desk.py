@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from ofu_exporter.errors import ReportError
+from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
@@ -19,6 +23,9 @@ from tests.helpers.values import FakeClock, reading
 
 CLOCK = 1400e6 / 1830e6
 """SM clock of the readings over the tensor clock: OFU = tensor activity times this."""
+A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
+OFU = 0.5 * CLOCK
+WITHOUT_NOISE = Policy(thresholds=Thresholds(standard_errors=0.0))
 
 
 def said(job_id: str = "1", **fields: Any) -> MfuReport:
@@ -89,3 +96,9 @@ class Desk:
             self.run(seconds, tensor)
             answer = self.report(**fields)
         return answer
+
+
+def refused(desk: Desk, job_id: str = "1", **fields: Any) -> ReportError:
+    with pytest.raises(ReportError) as error:
+        desk.report(job_id, **fields)
+    return error.value

@@ -60,3 +60,15 @@ def reporting(
     changes |= {"stderr_ratio": total_error.ratio, "stderr_method": total_error.method}
     reports = replace(REPORTS, total=total, **changes)
     return totals_of(replace(VIEW, reports=reports), node, simulated=False)
+
+
+def on_instances() -> JobTotals:
+    """A job on three MIG instances of one GPU, and on a whole GPU."""
+    usage = [
+        GpuUsage("0", GpuKey("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
+        for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
+    ]
+    whole = GpuUsage("1", GpuKey("GPU-1", ""), 200.0, 100.0, 20.0)
+    used = {each.key: each for each in (*usage, whole)}
+    view = JobView(Job("slurm", "1"), 0.0, used, updated=200.0)
+    return totals_of(view, "n1", simulated=False)

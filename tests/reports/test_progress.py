@@ -331,15 +331,6 @@ def test_of_too_many_runs_the_one_not_heard_of_for_longest_is_forgotten() -> Non
     assert job.done_again == 0.0
 
 
-def test_what_two_names_of_a_job_knew_is_added() -> None:
-    one = Told().step(100, 10).event("evaluation", 10, 19).progress
-    other = Told().step(70, 12).event("checkpoint", 12, 15, 70).progress
-    for both in (one.plus(other), other.plus(one)):
-        assert both.lines[""].step == 100
-        assert both.evaluation_seconds == pytest.approx(9 * GPUS)
-        assert both.checkpoint_seconds == pytest.approx(3 * GPUS)
-
-
 def test_a_restart_that_the_job_tells_counts_once_and_steps_go_on_below() -> None:
     """Two nodes tell of it, and so do the steps; the failure was at 95 s."""
     job = Told().step(80, 80).step(90, 90).event("restart", 95, 120).event("restart", 96, 121)

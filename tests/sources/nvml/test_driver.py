@@ -456,23 +456,6 @@ def test_a_driver_that_changed_since_it_was_let_go_of_was_replaced(bench: NvmlNo
     assert caught.value.reason is Reason.DRIVER_REPLACED
 
 
-def test_a_library_too_old_for_its_binding_is_a_mismatch(
-    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import pynvml
-
-    if not hasattr(pynvml, "NVMLLibraryMismatchError"):
-        pytest.skip("this binding is from before that error")
-
-    def too_old() -> None:
-        raise pynvml.NVMLLibraryMismatchError("unversioned call")
-
-    monkeypatch.setattr(pynvml, "nvmlInit", too_old)
-    with pytest.raises(SourceError) as caught:
-        bench.open()
-    assert caught.value.reason is Reason.DRIVER_MISMATCH
-
-
 def test_a_node_without_a_gpu_says_so(bench: NvmlNode) -> None:
     bench.scenario = double.Scenario(bench.scenario.path, gpus=0)
     with pytest.raises(SourceError) as caught:
@@ -501,44 +484,6 @@ def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: NvmlNode
 
 
 # --- a GPU that cannot be measured -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "nvmlDeviceGetHandleByIndex_v2",
-        "nvmlDeviceGetUUID",
-        "nvmlGpmQueryDeviceSupport",
-        "nvmlGpmSampleGet",
-    ],
-)
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
-        (3, Reason.NOT_SUPPORTED),
-        (4, Reason.NO_PERMISSION),
-        (10, Reason.FAILED),
-        (13, Reason.DRIVER_TOO_OLD),
-        (15, Reason.LOST),
-        (16, Reason.LOST),
-        (17, Reason.NO_PERMISSION),
-        (19, Reason.COUNTER_BUSY),
-        (999, Reason.NO_DEVICE_FILES),
-        (998, Reason.FAILED),
-    ],
-)
-def test_a_gpu_that_cannot_be_read_says_why_at_each_read(
-    bench: NvmlNode, call: str, code: int, reason: Reason
-) -> None:
-    bench.scenario.error(call, code, gpu=0)
-    (probe,) = bench.open()
-    for _ in range(2):
-        error = failure(probe.read)
-        assert (error.reason, bench.samples_alive) == (reason, 0)
-        assert error.__cause__ is not None
-    bench.scenario.error(call, 0, gpu=0)
-    assert probe.read() == ()
-    assert bench.window(probe).start == START
 
 
 @pytest.mark.parametrize(
@@ -709,49 +654,6 @@ OPEN = "from ofu_exporter.sources.nvml import driver as nvml; probe, = nvml.Sour
 def test_the_module_can_be_imported_without_the_vendors_library(tmp_path: Path) -> None:
     code = "import ofu_exporter.sources.nvml.driver, sys; assert 'pynvml' not in sys.modules"
     assert run(code, {}).stderr == ""
-
-
-def test_a_node_without_the_library_says_so(tmp_path: Path) -> None:
-    # An unreadable library comes before a real one that this machine may have.
-    (tmp_path / double.SONAME).touch()
-    done = run(OPEN, {"LD_LIBRARY_PATH": str(tmp_path)})
-    assert done.returncode == 1
-    assert Reason.NO_LIBRARY.advice in done.stderr
-
-
-READ = "probe.read()"
-
-
-def test_a_library_from_before_gpm_says_which_function_it_lacks(tmp_path: Path) -> None:
-    scenario = double.Scenario(tmp_path / "scenario")
-    done = run(OPEN + READ, scenario.environment(hidden="nvmlGpm*"))
-    assert done.returncode == 1
-    assert "undefined symbol: nvmlGpmQueryDeviceSupport" in done.stderr
-    assert Reason.DRIVER_TOO_OLD.advice in done.stderr
-    assert "no GPM counters for this GPU" not in done.stderr
-
-
-def test_a_gpu_before_hopper_is_not_told_to_update_its_driver(tmp_path: Path) -> None:
-    scenario = double.Scenario(tmp_path / "scenario")
-    scenario.gpu(0, name="NVIDIA A100-SXM4-80GB", device_id="20b2", compute=[8, 0], gpm=0)
-    done = run(OPEN + READ, scenario.environment(hidden="nvmlGpm*"))
-    assert Reason.NOT_SUPPORTED.advice in done.stderr
-
-
-def test_a_library_that_cannot_even_begin_says_which_function_it_lacks(tmp_path: Path) -> None:
-    scenario = double.Scenario(tmp_path / "scenario")
-    done = run(OPEN, scenario.environment(hidden="nvmlInit*"))
-    assert "undefined symbol: nvmlInitWithFlags" in done.stderr
-    assert Reason.DRIVER_TOO_OLD.advice in done.stderr
-
-
-def test_a_library_without_what_is_not_needed_measures(tmp_path: Path) -> None:
-    scenario = double.Scenario(tmp_path / "scenario")
-    scenario.gpu(0, tensor=0.5)
-    hidden = "nvmlDeviceGetVirtualizationMode; nvmlDeviceGetUtilizationRates; nvmlDeviceGetPower*"
-    code = "import time; probe.read(); time.sleep(0.12); print(probe.read()[0].tensor_active)"
-    done = run(OPEN + code, scenario.environment(hidden))
-    assert float(done.stdout) == pytest.approx(0.5)
 
 
 def test_a_new_process_finds_the_stand_in_and_time_runs(tmp_path: Path) -> None:
