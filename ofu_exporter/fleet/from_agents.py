@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.actions import first_actions
+from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
-from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
 from ofu_exporter.fleet.reports.result import AGENTS, FleetReport
-from ofu_exporter.fleet.series import Series
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.hosts import Host
 from ofu_exporter.jobs.state_writer import MOST_TOLD
@@ -27,7 +25,6 @@ from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.serving.node_json import IDLE_RATIO, GpuJson
 from ofu_exporter.serving.node_reader import read_node
 from ofu_exporter.support.bounded_get import NoAnswerError
-from ofu_exporter.values.reasons import QueryReason
 
 AT_ONCE = 32
 """Agents that are asked at once."""
@@ -91,7 +88,7 @@ def agents_report(
     history.is_simulated = any(are_made_up)
     history.is_partly_measured = not all(are_made_up)
     history.remark = _remark(len(answering), len(answers), since)
-    reader = PartReader(_NoServer(len(answers)))
+    reader = PartReader(HistoryServer(AGENTS, queries=len(answers)))
     reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
     report = with_periods(fleet_report(history, wanted, reader), ())
     return report.model_copy(update={"actions": first_actions(report), "hours": []})
@@ -219,37 +216,3 @@ def _sums(job: JobTotals, scale: float) -> JobSums:
         idle_joules=scale * HOUR * (sums.idle_energy_joules or 0.0),
         lost={part.value: scale * seconds for part, seconds in sums.lost.items()},
     )
-
-
-class _NoServer:
-    """Stands where a report has its server, and knows nothing."""
-
-    def __init__(self, asked: int) -> None:
-        self.cost = QueryCost(queries=asked)
-        self.shown_url, self.tenant = AGENTS, ""
-
-    def instant(self, expression: str, at: float | None = None) -> list[Series]:
-        """Raises QueryError."""
-        del at
-        raise QueryError(QueryReason.REFUSED, f"agents know no {expression}")
-
-    def recorded(self, selector: str, start: float, end: float) -> list[Series]:
-        """Raises QueryError."""
-        del start, end
-        return self.instant(selector)
-
-    def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
-        """Raises QueryError."""
-        del start, end, step
-        return self.instant(expression)
-
-    def partial_answer(self) -> str:
-        """Nothing is partial."""
-        return ""
-
-    def server_time(self) -> float:
-        """Nobody asks."""
-        return 0.0
-
-    def close(self) -> None:
-        """Nothing is open."""

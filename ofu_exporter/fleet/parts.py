@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from threading import Thread
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.reasons import QueryReason
 
@@ -33,26 +33,6 @@ _SMALLER = (QueryReason.TOO_MUCH, QueryReason.SILENT)
 
 SOME_SERIES = "some series"
 """What is missing where a server answers with a part of its data."""
-
-
-class HistoryServer(Protocol):
-    """Whoever answers queries: prometheus.py asks one, and says what each means."""
-
-    cost: QueryCost
-    shown_url: str
-    tenant: str
-
-    def instant(self, expression: str, at: float | None = None) -> list[Series]: ...
-
-    def recorded(self, selector: str, start: float, end: float) -> list[Series]: ...
-
-    def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]: ...
-
-    def partial_answer(self) -> str: ...
-
-    def server_time(self) -> float: ...
-
-    def close(self) -> None: ...
 
 
 class MissingPart(NamedTuple):

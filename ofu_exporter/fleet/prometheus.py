@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
+from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.series import EARLIEST, LATEST, Series, read_series
 from ofu_exporter.support.bounded_body import TooLargeError, whole_body
 from ofu_exporter.support.bounded_get import shown_url
@@ -61,21 +61,11 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass
-class QueryCost:
-    queries: int = 0
-    seconds: float = 0.0
-    samples: int = 0
-    """Samples that the server read, as far as it says."""
-    warnings: list[str] = field(default_factory=list)
-    """What the server said of the queries, beside its answers, each once."""
-
-
 _PAGES = re.compile(r"/(?:graph|query|alerts|targets|rules|status|classic/graph|vmui)/?$")
 """Where Prometheus and VictoriaMetrics show people something: what somebody copies from a browser."""
 
 
-class PrometheusClient:
+class PrometheusClient(HistoryServer):
     """One server, by its URL with the path below which `/api/v1` is. Connections are kept. Any thread may ask."""
 
     def __init__(
@@ -93,12 +83,10 @@ class PrometheusClient:
             raise ConfigError(
                 f"{shown_url(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
             )
-        self.cost = QueryCost()
+        super().__init__(url.rstrip("/"), access.tenant or "")
         self._lock = threading.Lock()
         self._partial = ""
         self._is_strict = False
-        self.shown_url = url.rstrip("/")
-        self.tenant = access.tenant or ""
         self._sleep = sleep
         self._timeout = timeout
         try:

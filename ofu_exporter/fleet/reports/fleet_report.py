@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
+from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.chain import chain, chain_notes, progress_of, progress_rows
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums, ratio

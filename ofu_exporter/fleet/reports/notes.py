@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.answer import ClusterRow
-from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
 from ofu_exporter.fleet.reports.funnel import Outside, largest_loss
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep

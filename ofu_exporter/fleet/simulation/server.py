@@ -14,8 +14,8 @@ from itertools import accumulate
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes import peer_hours
+from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import progress_reader, queries, served
 from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.series import Labels, Series
@@ -35,12 +35,11 @@ _PEERS = 4
 """GPUs of a job from which on they are compared with each other."""
 
 
-class SimulatedServer:
+class SimulatedServer(HistoryServer):
     """A whole number of hours of a fleet that began at this Unix time."""
 
     def __init__(self, fleet: SimulatedFleet, begin_unix: float) -> None:
-        self.cost = QueryCost()
-        self.shown_url, self.tenant = URL, ""
+        super().__init__(URL)
         self._fleet = fleet
         self._begin = begin_unix
         self._hours = fleet.spec.length // 60
@@ -79,16 +78,9 @@ class SimulatedServer:
         ]
         return [each for each in cut if each.times]
 
-    def partial_answer(self) -> str:
-        """Why an answer had only a part of the data: none has."""
-        return ""
-
     def server_time(self) -> float:
         """The end of the fleet."""
         return self._begin + HOUR * self._hours
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _known(self, expression: str) -> list[Series]:
         self.cost.queries += 1

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
+from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import report_text, rows
 from ofu_exporter.fleet.reports.fleet_history import (
     AbsentNode,
