@@ -16,7 +16,7 @@ from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.process import raise_descriptor_limit
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
-from ofu_exporter.agent.source_opening import Candidate
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.gpu_models import ROWS, GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ofu_exporter.agent.cycle_files import CycleFiles
 
 
-def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
+def custom_rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
     """The user's GPU models as rows of the table, each with a key that no other row has."""
     taken = {row.key for row in ROWS}
     unique = []
@@ -59,12 +59,12 @@ def build_sampler(
     plan = SamplingPlan(
         candidates=[_candidate(name, options) for name, options in configured.sources.items()],
         pace=SamplingPace(settings.interval, settings.clock_interval),
-        rows=rows(settings.gpus),
+        rows=custom_rows(settings.gpus),
     )
     return Sampler(plan, publish, time.monotonic, owners, state)
 
 
-def _candidate(name: str, options: BaseModel) -> Candidate:
+def _candidate(name: str, options: BaseModel) -> SourceBuilder:
     return name, lambda: sources.load(name).Source(options, time.monotonic)
 
 

@@ -16,7 +16,7 @@ from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.snapshot import GpuView, JobView, SchedulerHealth, Snapshot
 
-changes = logging.getLogger(__name__)
+changes_log = logging.getLogger(__name__)
 
 LATE_SECONDS = 60.0
 """Of a job that began longer than this before it was first seen here, the line says since when it runs."""
@@ -72,7 +72,7 @@ class ChangeLog:
         for news in self._faults.made("log", list, lines):
             for line in news:
                 extra = {"event": line.event.value, "subject": line.subject}
-                changes.log(line.level, "%s", line.message, extra=extra)
+                changes_log.log(line.level, "%s", line.message, extra=extra)
 
     def _source_lines(self, snapshot: Snapshot) -> Iterator[_Line]:
         sentence = "" if snapshot.paused else _source_sentence(snapshot)

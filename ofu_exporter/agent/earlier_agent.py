@@ -6,7 +6,7 @@ import logging
 import time
 
 from ofu_exporter.jobs.state_writer import StateWriter
-from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.jobs.totals import resumed_job
 from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
@@ -23,7 +23,7 @@ def left_state(writer: StateWriter | None, reports: ReportBook, feeds: Feeds) ->
     if writer is None:
         return State()
     saved, now = writer.open(feeds.kept), Instant(time.monotonic(), time.time())
-    jobs = [resumed(job, now) for job in saved.jobs]
+    jobs = [resumed_job(job, now) for job in saved.jobs]
     for job, state in zip(saved.jobs, jobs, strict=True):
         if job.reported is not None:
             reports.resume(state.job.key, job.uid, job.reported)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ofu_exporter.agent.build import report_policy
-from ofu_exporter.agent.change_log import ChangeLog, changes
+from ofu_exporter.agent.change_log import ChangeLog, changes_log
 from ofu_exporter.agent.earlier_agent import left_state
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
@@ -84,7 +84,7 @@ class Records:
 
     def start(self) -> None:
         """Start every part's own thread."""
-        changes.addHandler(self.page.last_lines)
+        changes_log.addHandler(self.page.last_lines)
         self._causes.start()
         if self._state_writer is not None:
             self._state_writer.start()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
-from ofu_exporter.agent.source_opening import Candidate
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.agent.source_set import SourceEvent, SourceSet, SourceView
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
@@ -48,7 +48,7 @@ class SamplingPlan:
     while some GPU cannot be measured by those that are open.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[SourceBuilder]
     pace: SamplingPace
     rows: Sequence[GpuModel] = ()
     """The user's own GPU rows."""

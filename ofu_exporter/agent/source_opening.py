@@ -18,7 +18,7 @@ from ofu_exporter.values.snapshot import SourceHealth
 
 log = logging.getLogger(__name__)
 
-Candidate = tuple[str, Callable[[], Source]]
+SourceBuilder = tuple[str, Callable[[], Source]]
 """The name of a source, and how it is built."""
 
 
@@ -36,7 +36,7 @@ class OpenProbes(NamedTuple):
 
 
 class SourceOpening:
-    def __init__(self, candidate: Candidate, clock: Clock) -> None:
+    def __init__(self, candidate: SourceBuilder, clock: Clock) -> None:
         self._candidate = candidate
         self._clock = clock
         self._began = clock()
@@ -93,7 +93,7 @@ class SourceOpening:
         opened.close()
 
 
-def _opened(candidate: Candidate) -> OpenProbes:
+def _opened(candidate: SourceBuilder) -> OpenProbes:
     """Build and open a source. Raises SourceError, and nothing else."""
     name, build = candidate
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, SamplingPace
 from ofu_exporter.agent.source_choice import SourceChoice, chosen
-from ofu_exporter.agent.source_opening import Candidate, OpenedSource, SourceOpening
+from ofu_exporter.agent.source_opening import OpenedSource, SourceBuilder, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu, GpuKey
@@ -56,7 +56,7 @@ class SourceSet:
     """Opens the first candidate that can be opened, and others for the GPUs that it cannot measure."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], pace: SamplingPace, inbox: Inbox, clock: Clock
+        self, candidates: Sequence[SourceBuilder], pace: SamplingPace, inbox: Inbox, clock: Clock
     ) -> None:
         self._candidates = list(candidates)
         self._pace = pace
@@ -181,7 +181,7 @@ class SourceSet:
     def _named(self) -> dict[str, Sequence[Gpu]]:
         return {source.name: source.gpus for source in self._open}
 
-    def _begin(self, candidate: Candidate, patience: float) -> bool:
+    def _begin(self, candidate: SourceBuilder, patience: float) -> bool:
         """Begin to read a source; False when it is not open yet. Raises SourceError."""
         name = candidate[0]
         opening = self._attempt(candidate)
@@ -194,7 +194,7 @@ class SourceSet:
             del self._opening[name]
             raise
 
-    def _attempt(self, candidate: Candidate) -> SourceOpening | None:
+    def _attempt(self, candidate: SourceBuilder) -> SourceOpening | None:
         """The attempt to open a source that is under way, or a new one; None after `stop`."""
         name = candidate[0]
         with self._lock:
@@ -221,7 +221,7 @@ class SourceSet:
     def _hangs(self, opening: SourceOpening) -> bool:
         return opening.seconds > self._pace.hung_after
 
-    def _try_further(self, candidate: Candidate) -> bool:
+    def _try_further(self, candidate: SourceBuilder) -> bool:
         """Try another candidate; returns whether the next one has to wait. It does not when this one hangs."""
         name = candidate[0]
         try:

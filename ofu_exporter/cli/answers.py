@@ -11,7 +11,7 @@ import click
 from ofu_exporter.values.text import shown, shown_json, shown_lines
 
 FORMATS = ("text", "json", "csv")
-Row = Mapping[str, Any]
+JsonRow = Mapping[str, Any]
 
 
 format_option = click.option(
@@ -32,7 +32,7 @@ def print_answer(
     format_: str,
     text: Callable[[], str],
     data: Callable[[], Any],
-    rows: Callable[[], Sequence[Row]] | None = None,
+    rows: Callable[[], Sequence[JsonRow]] | None = None,
 ) -> None:
     """Print an answer. Only the form that the format needs is computed. Without `rows` the data are rows.
 

@@ -16,12 +16,12 @@ from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE, option
-from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.settings import MEASURE, QUIET, configure, setting_flags, start_quiet_logging
 from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
 from ofu_exporter.support import tables
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.tables import LEFT, Part, TextTable
+from ofu_exporter.support.tables import LEFT, TextPart, TextTable
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
 
@@ -52,7 +52,7 @@ def check(
     format_: str, bundle: Path | None, duration: float, log_file: Path | None, **flags: Any
 ) -> None:
     """Take one window per GPU and show every input of its OFU, or why there is none and what to do."""
-    configured = load(flags, QUIET)
+    configured = configure(flags, QUIET)
     archive = None if bundle is None else Bundle(bundle, log_file, duration)
     start_quiet_logging(configured)
     snapshot = measured(configured)
@@ -179,7 +179,7 @@ COLUMNS = (
 
 def table(snapshot: Snapshot) -> str:
     source = snapshot.source
-    lines: list[Part] = [
+    lines: list[TextPart] = [
         f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)
     ]
     if source.reason is not None:

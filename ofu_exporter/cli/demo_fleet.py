@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ofu_exporter.cli.fleet_report import rendered, write
+from ofu_exporter.cli.fleet_report import rendered, write_answer
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 
 PATH = "/fleet-report"
-__all__ = ["PATH", "month_page", "month_report", "route_of", "write"]
+__all__ = ["PATH", "month_page", "month_report", "route_of", "write_answer"]
 _DAY = 86400.0
 _MONTH = 30 * _DAY
 
@@ -46,9 +46,9 @@ def month_page(now: float) -> bytes:
 
 def _month() -> SimulatedFleet:
     from ofu_exporter.fleet.simulation.fleet import fleet_of
-    from ofu_exporter.fleet.simulation.spec import read
+    from ofu_exporter.fleet.simulation.spec import read_spec
 
-    return fleet_of(read(Path("month")))
+    return fleet_of(read_spec(Path("month")))
 
 
 def route_of(page: bytes) -> APIRouter:

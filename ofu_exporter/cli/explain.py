@@ -13,17 +13,17 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import (
     ANY_MFU,
     FILE,
+    INTEGER,
     NUMBER,
     OVERHEAD,
     RATIO,
     STDERR,
     TFLOPS,
-    WHOLE,
     WHOLE_FROM_1,
     option,
     with_options,
 )
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_option
+from ofu_exporter.cli.step import STEP_OPTIONS, how, precision_shares, read_step, step_option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support import tables
 from ofu_exporter.support.tables import LEFT, RIGHT, Column
@@ -60,7 +60,7 @@ AT_LEAST_1: dict[str, Any] = {"type": WHOLE_FROM_1, "metavar": "N"}
 @option("--forward-only/--training", "Whether the job trains.", default=None)
 @option("--recompute", "Activations that it recomputes.", click.Choice(RECOMPUTE))
 @option("--gpu", GPU_HELP, callback=gpu_name, metavar="NAME")
-@option("--gpus", "All GPUs of the job: the world size.", WHOLE, metavar="N")
+@option("--gpus", "All GPUs of the job: the world size.", INTEGER, metavar="N")
 @option("--tokens-per-second", "Rate of all GPUs together: 12000, 12,000 or 12k.", NUMBER)
 @option("--precision", "bf16, or shares: bf16=0.3,fp8=0.7.", metavar="NAMES")
 @option("--peak-tflops", "Peak of one GPU that the report divides by.", TFLOPS)
@@ -108,7 +108,7 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
         None if recompute is None else Recompute(recompute),
         options["gpu"],
         _above_zero("gpus", options["gpus"]),
-        None if options["precision"] is None else shares(options["precision"]),
+        None if options["precision"] is None else precision_shares(options["precision"]),
         None if peak is None else peak * 1e12,
         options["tile_overhead"],
         accumulation=options["accumulation"],
@@ -219,7 +219,7 @@ def table(observed: Observation, explanation: Explanation) -> str:
 
     causes, advice, ratio = explanation.causes, explanation.advice, explanation.observed_ratio
     assumed = " (assumed: --ofu-stderr)" if observed.is_error_assumed else ""
-    lines: list[tables.Part] = [
+    lines: list[tables.TextPart] = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}{assumed}: "
         f"{explanation.divergence.verdict.value}{'' if ratio is None else f', ratio {ratio:.3f}'}",
         *ratio_mistakes(observed.mfu, observed.mfu, 1),

@@ -47,12 +47,12 @@ def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | N
     from ofu_exporter.fleet.reports.tables import counted
     from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock, serve
     from ofu_exporter.fleet.simulation.fleet import fleet_of
-    from ofu_exporter.fleet.simulation.spec import read
+    from ofu_exporter.fleet.simulation.spec import read_spec
     from ofu_exporter.serving import listeners
 
     if not 0 < speed <= FASTEST:
         raise ConfigError(f"--speed: {speed:g} is not between 0 and {FASTEST:g}")
-    simulated = fleet_of(read(spec))
+    simulated = fleet_of(read_spec(spec))
     try:
         listener = listeners.listen(listen)
     except ValueError as error:

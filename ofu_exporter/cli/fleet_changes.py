@@ -13,12 +13,12 @@ from ofu_exporter.cli.fleet_report import (
     NAMES_OF,
     OUTPUT,
     say_nothing_found,
-    write,
+    write_answer,
 )
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import option
-from ofu_exporter.fleet.changes_result import Kind
+from ofu_exporter.fleet.changes_result import SeriesKind
 from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ FORMATS = ("text", "json", "markdown")
 @option(
     "--of",
     "Compare only these: jobs by name and user, GPU models, nodes, hours of one job. Repeatable.",
-    click.Choice(get_args(Kind)),
+    click.Choice(get_args(SeriesKind)),
     parameter="kinds",
     multiple=True,
 )
@@ -51,7 +51,7 @@ def changes(
     format_: str,
     rows: int,
     output: Path | None,
-    kinds: tuple[Kind, ...],
+    kinds: tuple[SeriesKind, ...],
     least: float,
     **options: Any,
 ) -> None:
@@ -59,18 +59,18 @@ def changes(
 
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the answer says.
     """
-    answer = read(options, kinds or get_args(Kind), least)
+    answer = read(options, kinds or get_args(SeriesKind), least)
     if not answer.clusters:
         say_nothing_found(answer, NAMES_OF["agents"])
-    write(rendered(answer, format_, rows), output)
+    write_answer(rendered(answer, format_, rows), output)
     sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
-def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> ChangesReport:
-    from ofu_exporter.fleet.changes.report import changes_report, read_changes
+def read(options: dict[str, Any], kinds: tuple[SeriesKind, ...], least: float) -> ChangesReport:
+    from ofu_exporter.fleet.changes.report import changes_report, compare_all
 
     with asked_server(options) as (reader, times):
-        collected, fleet = read_changes(reader, times, kinds)
+        collected, fleet = compare_all(reader, times, kinds)
     return changes_report(collected, fleet, least, kinds)
 
 

@@ -61,11 +61,11 @@ def digest(**options: Any) -> None:
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, or a digest did not go
     out, as the output says.
     """
-    from ofu_exporter.fleet.digest.config_file import DigestConfig, read
+    from ofu_exporter.fleet.digest.config_file import DigestConfig, read_config
     from ofu_exporter.fleet.digest.delivery import DigestSender
     from ofu_exporter.fleet.digest.digests import digests
 
-    config = DigestConfig() if options["config"] is None else read(options["config"])
+    config = DigestConfig() if options["config"] is None else read_config(options["config"])
     sender = None if config.send is None else DigestSender(config.send, config.most_jobs)
     if options["send"] and sender is None:
         raise ConfigError("--send needs `send` in the file of --config")
@@ -84,7 +84,7 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     from ofu_exporter.fleet.changes.report import changes_report, collect
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
-    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
     from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.periods import with_periods
     from ofu_exporter.fleet.reports.prices import read_prices
@@ -95,7 +95,7 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     with asked_server(options) as (reader, times):
         history = read_history(reader, *times)
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)
-        jobs = rated(history, wanted)
+        jobs = rated_jobs(history, wanted)
         collected = collect(reader, history, [job.row for job in jobs], OF_JOBS)
     report = with_periods(fleet_report(history, wanted, reader, jobs), ())
     changes = changes_report(collected, report, LEAST_FACTOR, OF_JOBS)
@@ -111,11 +111,11 @@ def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:
 
 def _written(digests: Sequence[Digest], folder: Path | None, most_jobs: int) -> bool:
     """Write the files; whether one could not be written."""
-    from ofu_exporter.fleet.digest.text import write
+    from ofu_exporter.fleet.digest.text import write_digests
 
     if folder is None:
         return False
-    files = list(write(digests, folder, most_jobs))
+    files = list(write_digests(digests, folder, most_jobs))
     faults = [each for each in files if each.fault is not None]
     say(f"{len(files) - len(faults)} files in {folder}")
     for each in faults:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, OUTPUT, write
+from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, OUTPUT, write_answer
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import option
@@ -37,7 +37,7 @@ def job(
     from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 
     answer = read(options, ClusterJob(cluster, job_id, owner))
-    write(rendered(answer, format_), output)
+    write_answer(rendered(answer, format_), output)
     sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
@@ -52,11 +52,11 @@ def read(options: dict[str, Any], key: ClusterJob) -> JobResult:
 
 
 def rendered(answer: JobResult, format_: str) -> bytes:
-    from ofu_exporter.fleet.reports.job_page import page, text
+    from ofu_exporter.fleet.reports.job_page import job_html, job_text
 
     writers: dict[str, Callable[[JobResult], str]] = {
-        "text": text,
-        "html": page,
+        "text": job_text,
+        "html": job_html,
         "json": lambda result: shown_json(result.model_dump_json(indent=2)),
     }
     return writers[format_](answer).encode(errors="backslashreplace") + b"\n"

@@ -13,7 +13,7 @@ from ofu_exporter.cli import fleet_changes, fleet_job, fleet_report
 from ofu_exporter.cli.fleet_server import server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError, OfuError
-from ofu_exporter.fleet.changes_result import Kind
+from ofu_exporter.fleet.changes_result import SeriesKind
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.support.extras import install_command
 
@@ -24,7 +24,7 @@ INSTRUCTIONS = (
 )
 Since = Annotated[str, Field(description="How long before `until` to begin: 12h, 14d, 4w.")]
 Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is now.")]
-Rows = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
+RowLimit = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
 @click.command(cls=SubjectCommand, common="server since until bearer_token_file ca tenant")
@@ -66,7 +66,7 @@ def tools(
         return {**options, "since": since, "until": until or options["until"]}
 
     def report(
-        since: Since = default, until: Until = None, by: By = "user", rows: Rows = 20
+        since: Since = default, until: Until = None, by: By = "user", rows: RowLimit = 20
     ) -> str:
         """Where the GPU-hours of the fleet went, by user, account, model and so on, and who reports too much."""
         return answered(lambda: _report(during(since, until), by, rows))
@@ -80,9 +80,9 @@ def tools(
         query, key = during(since, until), ClusterJob(cluster, job_id, owner)
         return answered(lambda: fleet_job.rendered(fleet_job.read(query, key), "text"))
 
-    def changes(since: Since = default, until: Until = None, rows: Rows = 20) -> str:
+    def changes(since: Since = default, until: Until = None, rows: RowLimit = 20) -> str:
         """What got slower or faster in the fleet, since when and how sure that is, and which nodes are slow."""
-        query, kinds = during(since, until), get_args(Kind)
+        query, kinds = during(since, until), get_args(SeriesKind)
         return answered(
             lambda: fleet_changes.rendered(fleet_changes.read(query, kinds, 1.1), "markdown", rows)
         )

@@ -91,7 +91,7 @@ def report(
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
     content = rendered(answer, format_, rows)
-    is_done = place.take(answer, content) if place.is_wanted else write(content, output)
+    is_done = place.take(answer, content) if place.is_wanted else write_answer(content, output)
     sys.exit(0 if answer.is_sound and is_done else EXIT_INCOMPLETE)
 
 
@@ -102,7 +102,7 @@ def _prices(path: Path | None, config: Path | None) -> Prices:
 
     if path is not None:
         return read_prices(path)
-    return Prices() if config is None else config_file.read(config).prices
+    return Prices() if config is None else config_file.read_config(config).prices
 
 
 def _of_folder(format_: str, output: Path | None) -> str:
@@ -164,7 +164,7 @@ def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     return document.markdown() if format_ == "markdown" else document.plain()
 
 
-def write(content: bytes, output: Path | None) -> bool:
+def write_answer(content: bytes, output: Path | None) -> bool:
     """Write an answer, which is then done. Raises ConfigError for a file that cannot be written."""
     if output is None:
         click.echo(content, nl=False)

@@ -93,7 +93,7 @@ def asked_server(options: dict[str, Any]) -> Iterator[tuple[PartReader, tuple[fl
 
 def _asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float, float]:
     """Begin and end in the server's time. Raises ConfigError, and QueryError where nobody answers."""
-    length = duration(options["since"])
+    length = since_seconds(options["since"])
     now = client.server_time()
     off = now - time.time()
     if abs(off) > CLOCK_SECONDS:
@@ -111,7 +111,7 @@ def _asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[floa
     return begin, min(end, now)
 
 
-def duration(text: str) -> float:
+def since_seconds(text: str) -> float:
     """Seconds of 12h, 14d or 4w. Raises ConfigError."""
     match = re.fullmatch(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)([mhdw])", text)
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0

@@ -11,11 +11,11 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, flag, option, with_options
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.cli.option_types import INTEGER, NUMBER, RATIO, TFLOPS, flag, option, with_options
+from ofu_exporter.cli.step import STEP_OPTIONS, how, precision_shares, read_step
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support import tables
-from ofu_exporter.support.tables import LEFT, RIGHT, Part, TextTable
+from ofu_exporter.support.tables import LEFT, RIGHT, TextPart, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -103,7 +103,7 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 @with_options(MODEL_OPTIONS)
 @flag("--executed", "Count what torch executes of the model, built without weights.")
 @option("--gpu", GPU_HELP, required=True, callback=gpu_name, metavar="NAME")
-@option("--gpus", "All GPUs of the job: the world size.", WHOLE, required=True, metavar="N")
+@option("--gpus", "All GPUs of the job: the world size.", INTEGER, required=True, metavar="N")
 @option("--tokens-per-second", "Over all GPUs: 12000, 12,000 or 12k.", NUMBER)
 @option("--samples-per-second", "Over all GPUs.", NUMBER)
 @option("--step-seconds", "Wall time of one step.", float, metavar="N")
@@ -132,7 +132,7 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
         pace,
         gpu=options["gpu"],
         number=options["gpus"],
-        precision=shares(options["precision"]),
+        precision=precision_shares(options["precision"]),
         peak_flops=None if peak is None else peak * 1e12,
     )
     reported = options["reported_mfu"]
@@ -172,7 +172,7 @@ def _causes(config: Path, options: Mapping[str, Any], reported: float, right: fl
         Recompute(options["recompute"]),
         options["gpu"],
         options["gpus"],
-        shares(options["precision"]),
+        precision_shares(options["precision"]),
     )
     return [
         f"reported MFU is {reported / right:.3f} times the right one, {each.cause} makes it "
@@ -225,7 +225,7 @@ def table(
         for line in counted.lines
     ]
     terms = TextTable(("TERM", "FLOPs PER TOKEN", "SHARE"), (LEFT, RIGHT, RIGHT), rows)
-    lines: list[Part] = [
+    lines: list[TextPart] = [
         f"{model.architecture}, family {counted.family}, convention {counted.convention}",
         f"Parameters: {size.total:,} total, {size.active:,} active, {size.embedding:,} embedding",
         "",

@@ -11,13 +11,13 @@ from typing import Any
 from ofu_exporter.cli.answers import print_answer, say
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
-from ofu_exporter.jobs.gather import NodeAgents, ask, gather
+from ofu_exporter.jobs.gather import NodeAgents, ask_agent, gather
 from ofu_exporter.jobs.state_rows import find_in_file
-from ofu_exporter.jobs.summary import one_line, text
+from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
-from ofu_exporter.schedulers.slurm.squeue import find
+from ofu_exporter.schedulers.slurm.squeue import find_squeue
 from ofu_exporter.support.bounded_get import shown_url
 
 UNKNOWN = (
@@ -29,7 +29,7 @@ UNKNOWN = (
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Print a job's totals on this node. Raises OfuError, which says who was asked and what each answered."""
     agent = agent or default_url()
-    answer = ask(agent, job_id, access=AgentAccess(os.environ))
+    answer = ask_agent(agent, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
     problems = [f"the agent at {shown_url(agent)} {answer.problem or UNKNOWN}"]
     if totals is None and state_file is not None:
@@ -38,7 +38,7 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
     if totals is None:
         raise OfuError(f"job {job_id}: {'; '.join(problems)}")
     data = totals.model_dump(mode="json")
-    print_answer(format_, lambda: text(totals), lambda: data, lambda: _rows(data))
+    print_answer(format_, lambda: summary_text(totals), lambda: data, lambda: _rows(data))
 
 
 def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def gather_one(job_id: str, nodes: list[str], agents: NodeAgents, wait: float) -
 
 def commands(slurm_bin: str, needed: bool) -> Commands:
     """Slurm's commands. Raises SlurmError where there are none and they are needed."""
-    squeue = find(os.environ, slurm_bin)
+    squeue = find_squeue(os.environ, slurm_bin)
     if not squeue and needed:
         raise SlurmError("Slurm's commands were not found: say where with --slurm-bin")
     return Commands(os.environ, os.path.dirname(squeue))

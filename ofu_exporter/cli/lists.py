@@ -10,10 +10,10 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 
 if TYPE_CHECKING:
-    from ofu_exporter.flops.architectures import Row
+    from ofu_exporter.flops.architectures import ArchitectureRow
     from ofu_exporter.hardware.gpu_models import GpuModel
 
-Rows = list[dict[str, Any]]
+JsonRows = list[dict[str, Any]]
 
 
 @click.group("list", short_help="What this version knows: sources, GPUs, metrics, ...")
@@ -28,7 +28,7 @@ def list_sources(format_: str) -> None:
     from ofu_exporter import sources
 
     place = {name: number for number, name in enumerate(sources.automatic(), 1)}
-    rows: Rows = [
+    rows: JsonRows = [
         {"source": name, "auto": place.get(name), "summary": sources.summary(name)}
         for name in sources.names()
     ]
@@ -42,7 +42,7 @@ def list_schedulers(format_: str) -> None:
     from ofu_exporter import schedulers
 
     automatic = schedulers.automatic()
-    rows: Rows = [
+    rows: JsonRows = [
         {"scheduler": name, "auto": name in automatic, "summary": schedulers.summary(name)}
         for name in schedulers.names()
     ]
@@ -55,7 +55,7 @@ def _driver(row: Mapping[str, Any], auto: str) -> str:
     return f"{name:15}{auto if is_automatic else 'on request':12}{summary}"
 
 
-def _print(format_: str, rows: Rows, line: Callable[[Mapping[str, Any]], str]) -> None:
+def _print(format_: str, rows: JsonRows, line: Callable[[Mapping[str, Any]], str]) -> None:
     print_answer(format_, lambda: "\n".join(map(line, rows)), lambda: rows)
 
 
@@ -89,7 +89,7 @@ def list_metrics(format_: str) -> None:
     """Every metric with its type, labels and meaning."""
     from ofu_exporter.serving import metrics
 
-    rows: Rows = [
+    rows: JsonRows = [
         {"metric": spec.shown_name, "type": spec.kind, "labels": [*spec.labels], "help": spec.help}
         for spec in metrics.every_metric()
     ]
@@ -107,11 +107,11 @@ def list_architectures(format_: str) -> None:
     """Model architectures, and how the FLOPs of each are counted."""
     from ofu_exporter.flops import architectures, config_file, families
 
-    closed, listed = families.architectures(), architectures.rows()
-    rows: Rows = [_architecture_row(each, closed) for each in listed]
+    closed, listed = families.architectures(), architectures.known_architectures()
+    rows: JsonRows = [_architecture_row(each, closed) for each in listed]
     names = {each.architecture for each in listed}
     rows += [
-        _architecture_row(architectures.Row("", name), closed)
+        _architecture_row(architectures.ArchitectureRow("", name), closed)
         for name in sorted(closed.keys() - names)
     ]
     ready = f"Recipes that come with this version: {', '.join(config_file.ready_recipes())}."
@@ -119,7 +119,7 @@ def list_architectures(format_: str) -> None:
     print_answer(format_, lambda: "\n".join(text), lambda: rows)
 
 
-def _architecture_row(row: Row, closed: Mapping[str, str]) -> dict[str, Any]:
+def _architecture_row(row: ArchitectureRow, closed: Mapping[str, str]) -> dict[str, Any]:
     return {
         "architecture": row.architecture,
         "model_type": row.kind,
@@ -146,7 +146,7 @@ def list_conventions(format_: str) -> None:
     """Ways of counting FLOPs."""
     from ofu_exporter.flops import conventions
 
-    rows: Rows = [
+    rows: JsonRows = [
         {"convention": name, "summary": conventions.summary(name)} for name in conventions.names()
     ]
     _print(format_, rows, lambda row: f"{row['convention']:12}{row['summary']}")

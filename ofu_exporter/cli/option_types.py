@@ -91,12 +91,14 @@ class _WholeFrom(_Whole, click.IntRange):
 
 
 FILE, FOLDER = _path("file"), _path("dir")
-WHOLE, WHOLE_FROM_1 = _Whole(), _WholeFrom(min=1)
+INTEGER, WHOLE_FROM_1 = _Whole(), _WholeFrom(min=1)
 DURATION = _Quantity("time", _seconds)
 """Seconds, written as 5s, 500ms, 2m or 1h."""
-RATIO = _Quantity("ratio", quantities.ratio)
-ANY_MFU = _Quantity("ratio", lambda text: quantities.ratio(text, most=quantities.MOST_EXPLAINED))
-OVERHEAD = _Quantity("ratio", lambda text: quantities.ratio(text, quantities.OVERHEAD))
-STDERR = _Quantity("ratio", lambda text: quantities.ratio(text, 1.0))
-NUMBER = _Quantity("n", quantities.number)
-TFLOPS = _Quantity("tflops", lambda text: quantities.tflops(quantities.number(text)))
+RATIO = _Quantity("ratio", quantities.parsed_ratio)
+ANY_MFU = _Quantity(
+    "ratio", lambda text: quantities.parsed_ratio(text, most=quantities.MOST_EXPLAINED)
+)
+OVERHEAD = _Quantity("ratio", lambda text: quantities.parsed_ratio(text, quantities.OVERHEAD))
+STDERR = _Quantity("ratio", lambda text: quantities.parsed_ratio(text, 1.0))
+NUMBER = _Quantity("n", quantities.positive_number)
+TFLOPS = _Quantity("tflops", lambda text: quantities.tflops(quantities.positive_number(text)))

@@ -20,7 +20,7 @@ from ofu_exporter.agent.build import build_sampler
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE, option
-from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.settings import MEASURE, QUIET, configure, setting_flags, start_quiet_logging
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.recordings import recording
 from ofu_exporter.settings import Configured, Settings
@@ -45,7 +45,7 @@ def record(file: Path, duration: float | None, **flags: Any) -> None:
     """
     if os.path.lexists(file):
         raise ConfigError(f"{file} exists; a recording is never overwritten")
-    configured = load(flags, QUIET)
+    configured = configure(flags, QUIET)
     start_quiet_logging(configured)
     session = RecordingSession(file, configured)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -44,10 +44,10 @@ class ReportFolder:
 
     def take(self, report: FleetReport, page: bytes) -> bool:
         """Keep the page, and send it where that is wanted; whether all of it was sent. Raises ConfigError."""
-        from ofu_exporter.fleet.reports.folder import keep
+        from ofu_exporter.fleet.reports.folder import keep_page
 
         assert self._folder is not None
-        path = keep(report, page, self._folder)
+        path = keep_page(report, page, self._folder)
         say(str(path))
         fates = list(self._sender.send(report, path)) if self._sender else []
         for fate in fates:
@@ -57,10 +57,10 @@ class ReportFolder:
 
 
 def _sender(config: Path | None) -> ReportSender:
-    from ofu_exporter.fleet.digest.config_file import read
+    from ofu_exporter.fleet.digest.config_file import read_config
     from ofu_exporter.fleet.digest.report_mail import ReportSender
 
-    sending = None if config is None else read(config).send
+    sending = None if config is None else read_config(config).send
     if sending is None:
         raise ConfigError("--send needs `send` in the file of --config")
     return ReportSender(sending)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ofu_exporter.cli.fleet_server import duration
+from ofu_exporter.cli.fleet_server import since_seconds
 from ofu_exporter.cli.option_types import FILE, flag, option, with_options
 from ofu_exporter.errors import ConfigError
 
@@ -59,4 +59,4 @@ def hosts_report(hosts: list[Host], options: dict[str, Any], wanted: ReportOptio
     from ofu_exporter.fleet.from_agents import agents_report, ask_agents
 
     now = time.time()
-    return agents_report(ask_agents(hosts), (now - duration(options["since"]), now), wanted)
+    return agents_report(ask_agents(hosts), (now - since_seconds(options["since"]), now), wanted)

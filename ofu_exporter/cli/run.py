@@ -21,8 +21,8 @@ from ofu_exporter.cli.option_types import flag, option
 from ofu_exporter.cli.settings import (
     COMMON,
     Given,
-    Layer,
-    load,
+    SettingsLayer,
+    configure,
     option_models,
     setting_flags,
     start_logging,
@@ -68,10 +68,10 @@ _NOT_OF_A_DEMO = {"state_file", "web_config_file", "url"}
 @setting_flags
 def run(**flags: Any) -> None:
     """Sample this node's GPUs and serve their OFU to Prometheus."""
-    configured = load(flags)
+    configured = configure(flags)
     keep_heap_small()
     start_logging(configured)
-    Daemon(configured, lambda: load(flags)).run()
+    Daemon(configured, lambda: configure(flags)).run()
     leave()
 
 
@@ -106,11 +106,11 @@ def demo(port: int | None, fleet: bool, output: Path | None, **flags: Any) -> No
             raise click.UsageError("--port and --listen both name the port: give one of them")
         flags["listen"] = f"127.0.0.1:{port}"
     preset = _preset(flags)
-    configured = load(flags, preset)
+    configured = configure(flags, preset)
     keep_heap_small()
     start_logging(configured)
     what = _what_is_shown(configured)
-    daemon = Daemon(configured, lambda: load(flags, preset), report)
+    daemon = Daemon(configured, lambda: configure(flags, preset), report)
     say(f"{what}.")
     say(_when(configured))
     target = daemon.url.removeprefix("http://")
@@ -133,12 +133,12 @@ def _made_month(output: Path | None) -> APIRouter | None:
     page = demo_fleet.month_page(time.time())
     if output is None:
         return demo_fleet.route_of(page)
-    demo_fleet.write(page, output)
+    demo_fleet.write_answer(page, output)
     say(f"{output}: the report of a simulated fleet, no GPU was measured")
     return None
 
 
-def _preset(flags: Mapping[str, Any]) -> Layer:
+def _preset(flags: Mapping[str, Any]) -> SettingsLayer:
     """What the flags do not say: a simulated node where they ask for one, otherwise the recording."""
     if flags.get("source") not in (None, "replay"):
         return SIMULATED

@@ -47,7 +47,7 @@ class Given(NamedTuple):
     """What help says of the value, where that depends on who asks."""
 
 
-Layer = Mapping[str, Given]
+SettingsLayer = Mapping[str, Given]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -56,7 +56,7 @@ def file_layer(path: Path) -> dict[str, Given]:
     from ofu_exporter.support import checked_yaml
 
     try:
-        loaded = checked_yaml.load(read_small(path, "configuration file"))
+        loaded = checked_yaml.load_yaml(read_small(path, "configuration file"))
     except ValueError as error:
         raise ConfigError(f"configuration file {path}: {error}") from error
     if loaded is None:
@@ -97,7 +97,7 @@ def environment_layer(
     return layer, tuple(ignored)
 
 
-def check_known(layer: Layer, settings: Iterable[str]) -> None:
+def check_known(layer: SettingsLayer, settings: Iterable[str]) -> None:
     """Raise ConfigError for the first key that is no setting; the error names the nearest that is."""
     names = sorted(settings)
     for key, setting in layer.items():
@@ -107,7 +107,7 @@ def check_known(layer: Layer, settings: Iterable[str]) -> None:
             raise ConfigError(f"unknown setting {setting.origin}{hint}")
 
 
-def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
+def build(model: type[ModelT], layer: SettingsLayer, owner: str = "the agent") -> ModelT:
     """Make a model from its own keys. Raises ConfigError, which names the setting and its origin."""
     of_model = {key: setting for key, setting in layer.items() if key in model.model_fields}
     try:
@@ -118,7 +118,7 @@ def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT
         ) from error
 
 
-def _explain(item: Any, of_model: Layer, owner: str) -> str:
+def _explain(item: Any, of_model: SettingsLayer, owner: str) -> str:
     location = [str(part) for part in item["loc"]]
     setting = of_model.get(location[0]) if location else None
     message = item["msg"].removeprefix("Value error, ")
@@ -194,7 +194,7 @@ def setting_names() -> set[str]:
 
 def setting_flags(
     command: CommandT,
-    preset: Layer | None = None,
+    preset: SettingsLayer | None = None,
     names: Collection[str] = SERVE,
     owners: Collection[str] = tuple(OWNED),
 ) -> CommandT:
@@ -222,7 +222,7 @@ def flag_of(name: str, field: FieldInfo | None = None) -> str:
 
 
 def _flag(
-    name: str, field: FieldInfo, preset: Layer, shown_as: Mapping[str, Any], owner: str = ""
+    name: str, field: FieldInfo, preset: SettingsLayer, shown_as: Mapping[str, Any], owner: str = ""
 ) -> Callable[[CommandT], CommandT]:
     shape = {"cls": SubjectOption, "default": None, **shown_as}
     flag = flag_of(name, field)
@@ -249,8 +249,10 @@ def _extra(field: FieldInfo | None, key: str) -> str:
     return str(extra.get(key, "")) if isinstance(extra, dict) else ""
 
 
-def load(
-    flags: Mapping[str, Any], preset: Layer | None = None, environ: Mapping[str, str] = os.environ
+def configure(
+    flags: Mapping[str, Any],
+    preset: SettingsLayer | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Configured:
     """Make settings from the given flags, the environment and the file.
 
@@ -307,7 +309,7 @@ QUIET = {"log_level": Given("error", "this command")}
 """No log: a command that prints what it finds would otherwise say everything twice."""
 
 
-def _chosen(kind: str, package: Any, value: str, layer: Layer) -> Sequence[str]:
+def _chosen(kind: str, package: Any, value: str, layer: SettingsLayer) -> Sequence[str]:
     """The sources or schedulers that a setting names, in its order. Raises ConfigError for an unknown name."""
     names: Sequence[str] = package.names()
     if value == "auto":
@@ -323,7 +325,7 @@ def _chosen(kind: str, package: Any, value: str, layer: Layer) -> Sequence[str]:
     return list(dict.fromkeys(chosen))
 
 
-def _check_used(layer: Layer, used: Iterable[type[BaseModel]], settings: Settings) -> None:
+def _check_used(layer: SettingsLayer, used: Iterable[type[BaseModel]], settings: Settings) -> None:
     """Raise ConfigError for an option of a source or scheduler that is not in use."""
     usable = {key for model in used for key in model.model_fields}
     for key, setting in layer.items():

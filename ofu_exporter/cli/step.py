@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.help import SubjectOption
-from ofu_exporter.cli.option_types import MOST_WHOLE, WHOLE, Option
+from ofu_exporter.cli.option_types import INTEGER, MOST_WHOLE, Option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 """The largest file of lengths, some ten million of them."""
-NUMBER: dict[str, Any] = {"type": WHOLE, "metavar": "N"}
+NUMBER: dict[str, Any] = {"type": INTEGER, "metavar": "N"}
 PATH = click.Path(path_type=Path)
 
 
@@ -63,7 +63,7 @@ STEP_OPTIONS: tuple[Option, ...] = (
 """Options that describe a step of any model; `explain` has them too."""
 
 
-def shares(text: str) -> dict[str, float]:
+def precision_shares(text: str) -> dict[str, float]:
     """The shares in `bf16`, or in `bf16=0.3,fp8=0.7`; a name as frameworks write it is known. Raises ConfigError."""
     from ofu_exporter.hardware.precision_names import precision
 
@@ -81,7 +81,7 @@ def shares(text: str) -> dict[str, float]:
 
 def _share(text: str) -> float:
     try:
-        return quantities.ratio(text)
+        return quantities.parsed_ratio(text)
     except ValueError as error:
         raise ConfigError(f"--precision: {error}") from error
 

@@ -15,7 +15,7 @@ import click
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, NUMBER, TFLOPS, flag, option
-from ofu_exporter.cli.step import shares
+from ofu_exporter.cli.step import precision_shares
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.errors import ConfigError
@@ -125,7 +125,7 @@ def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
         **model,
         "gpus": options["gpus"],
         "peak_tflops": options["peak_tflops"],
-        "precision": shares(precision) if precision and "=" in precision else precision,
+        "precision": precision_shares(precision) if precision and "=" in precision else precision,
         "recompute": options["recompute"],
         "flops_per_token": options["flops_per_token"],
         **({"run": options["run"]} if options["run"] else {}),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.option_types import FILE, WHOLE, flag, option
+from ofu_exporter.cli.option_types import FILE, INTEGER, flag, option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
@@ -20,10 +20,10 @@ SIDES = ("m", "n", "k")
 
 @click.command(short_help="What a product executes in whole tiles.")
 @click.argument("kernel_name")
-@option("--m", "Sides of the product m*k by k*n, in the kernel's order.", WHOLE)
-@click.option("--n", type=WHOLE)
-@click.option("--k", type=WHOLE)
-@option("--batch", "Equal products per launch; default: 1.", WHOLE)
+@option("--m", "Sides of the product m*k by k*n, in the kernel's order.", INTEGER)
+@click.option("--n", type=INTEGER)
+@click.option("--k", type=INTEGER)
+@option("--batch", "Equal products per launch; default: 1.", INTEGER)
 @option(
     "--group", "A product of a grouped launch.", parameter="group", multiple=True, metavar="M,N,K"
 )

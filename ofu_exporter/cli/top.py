@@ -19,7 +19,7 @@ from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.cli.settings import (
     QUIET,
     Given,
-    load,
+    configure,
     setting_flags,
     setting_names,
     start_quiet_logging,
@@ -141,7 +141,7 @@ def _feed(hosts: list[Host], options: Mapping[str, Any], is_screen: bool) -> tup
 def _own_sampler(flags: Mapping[str, Any], is_screen: bool) -> tuple[Feed, float]:
     from ofu_exporter.terminal.own_sampler import OwnSampler
 
-    configured = load(flags, PRESET)
+    configured = configure(flags, PRESET)
     if is_screen:
         # No log line may appear on the screen.
         logging.getLogger().addHandler(logging.NullHandler())

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ofu_exporter import __version__
-from ofu_exporter.agent.build import build_sampler, rows
+from ofu_exporter.agent.build import build_sampler, custom_rows
 from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, flag, option
@@ -23,7 +23,7 @@ from ofu_exporter.cli.settings import (
     MEASURE,
     QUIET,
     Given,
-    load,
+    configure,
     setting_flags,
     start_quiet_logging,
 )
@@ -64,9 +64,9 @@ WINDOWS_AT_LEAST = 4
 CLOCK_SECONDS = 5.0
 """Time of each product that clock domains are measured with."""
 MADE_UP = ("simulate", "replay")
-Place = tuple[Machine, Watch, Callable[[], float]]
+Instruments = tuple[Machine, Watch, Callable[[], float]]
 """The machine, the watch over the agent's sampler, and the clock of both."""
-OpenPlace = Callable[[Configured, int, ExitStack], Place]
+OpenInstruments = Callable[[Configured, int, ExitStack], Instruments]
 """Opens the place of the GPU with an index, and has the stack close it. A program that runs the command with an `obj`
 of this kind has it measure there instead of on this node's card."""
 
@@ -103,7 +103,7 @@ of this kind has it measure there instead of on this node's card."""
 @partial(setting_flags, preset=PRESET, names=MEASURE, owners=("source",))
 @click.pass_obj
 def validate(
-    open_place: OpenPlace | None, /, format_: str, plot_file: Path | None, **options: Any
+    open_place: OpenInstruments | None, /, format_: str, plot_file: Path | None, **options: Any
 ) -> None:
     """Run matrix products whose FLOPs are known, measure their OFU with the agent's sampler, and compare the two.
 
@@ -140,7 +140,7 @@ def _stored(options: Mapping[str, Any]) -> Findings:
     return _findings(_configured(options), header, trials, options)
 
 
-def _measured(options: Mapping[str, Any], open_place: OpenPlace) -> Findings:
+def _measured(options: Mapping[str, Any], open_place: OpenInstruments) -> Findings:
     wanted = session.known_precisions(
         (options["precisions"] or ",".join(session.PRECISIONS)).split(",")
     )
@@ -164,7 +164,7 @@ def _measured(options: Mapping[str, Any], open_place: OpenPlace) -> Findings:
     return replace(findings, refused=refused, left_out=left)
 
 
-def this_card(configured: Configured, gpu: int, stack: ExitStack) -> Place:
+def this_card(configured: Configured, gpu: int, stack: ExitStack) -> Instruments:
     """Raises ConfigError where a source would show another GPU than the one that computes."""
     source = configured.settings.source
     if source in MADE_UP:
@@ -179,7 +179,7 @@ def this_card(configured: Configured, gpu: int, stack: ExitStack) -> Place:
 
 
 def _configured(options: Mapping[str, Any]) -> Configured:
-    configured = load(options, PRESET)
+    configured = configure(options, PRESET)
     start_quiet_logging(configured)
     return configured
 
@@ -229,7 +229,7 @@ def _findings(
     options: Mapping[str, Any],
 ) -> Findings:
     """The findings on trials. Raises GpuError when no clock is known to measure the GPU against."""
-    extra = rows(configured.settings.gpus)
+    extra = custom_rows(configured.settings.gpus)
     rating = gpu_models.rate(header.gpu, extra) or gpu_models.estimate(header.gpu)
     if rating is None:
         raise GpuError(Reason.UNKNOWN_MODEL, header.gpu.name)

@@ -165,7 +165,7 @@ class Intervals:
         return done
 
 
-def number(value: object) -> float:
+def finite_number(value: object) -> float:
     """A finite number that is not negative, as a float. Raises NotUsable, or whatever the value itself raises.
 
     A number on a GPU is refused: to read it, the caller would wait for all queued work of the GPU.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
-from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
+from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, finite_number
 from ofu_exporter.client.sender import OnceLog, Sender
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Reporter:
             )
             self._facts = {**identity.run(os.environ), **self._usable(facts)}
             self._facts |= self._model_of_environment()
-            self._every = number(every) or 10.0
+            self._every = finite_number(every) or 10.0
             self._intervals = Intervals(self._every)
             if identity.speaks_for_node(os.environ) if enabled is None else enabled:
                 self._start(str(job_id or "") or identity.job_id(os.environ), url, token)
@@ -306,7 +306,7 @@ def _plain(value: object) -> object:
 
 def _read(name: str, value: object) -> float:
     try:
-        return number(value)
+        return finite_number(value)
     except NotUsable as error:
         raise NotUsable(f"{name} {error}") from None
 
@@ -316,6 +316,6 @@ def _step(value: object) -> int | None:
     if type(value) is int or value is None:
         return value
     try:
-        return int(number(value))
+        return int(finite_number(value))
     except NotUsable:
         return None

@@ -12,12 +12,12 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.support.small_files import read_small
 
-Kind = Literal["name", "model", "node", "job"]
+SeriesKind = Literal["name", "model", "node", "job"]
 """What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
 job."""
-Compared = Literal["ofu", "sm_clock"]
+ComparedValue = Literal["ofu", "sm_clock"]
 MOST_BYTES = 64 << 20
-_NEEDED: Mapping[Kind, Set[str]] = {
+_NEEDED: Mapping[SeriesKind, Set[str]] = {
     "name": {"job_name", "user", "model"},
     "job": {"job_id"},
     "model": {"model"},
@@ -51,7 +51,7 @@ class ShareRow(ResultRow):
 class ChangeRow(ResultRow):
     """A change of level."""
 
-    kind: Kind
+    kind: SeriesKind
     labels: dict[str, str]
     direction: Literal["regression", "improvement"]
     sure: bool = Field(
@@ -83,7 +83,7 @@ class SlowRow(ResultRow):
     node: str
     gpu: str | None = Field(description="Null where the whole node is slow.")
     uuid: str | None
-    compared: Compared
+    compared: ComparedValue
     slower: float = Field(description="By this part of its peers' value.")
     slower_low: float
     slower_high: float
@@ -98,7 +98,7 @@ class SlowRow(ResultRow):
 class PeerRow(ResultRow):
     """How much could be compared."""
 
-    compared: Compared
+    compared: ComparedValue
     of: Literal["gpu", "node"]
     count: int
     too_few_hours: int
@@ -108,7 +108,7 @@ class PeerRow(ResultRow):
 class KindRow(ResultRow):
     """How many series of a kind were looked at."""
 
-    kind: Kind
+    kind: SeriesKind
     tested: int
     too_short: int
     likeness: float = Field(description="Autocorrelation of neighbours in its series.")

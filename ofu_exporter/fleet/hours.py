@@ -72,7 +72,7 @@ def phase_of(stamps: Iterable[float]) -> float:
     return min(counted, key=lambda phase: (-counted[phase], phase), default=0.0)
 
 
-def runs(hours: Iterable[int]) -> Iterator[tuple[int, int]]:
+def successive_hours(hours: Iterable[int]) -> Iterator[tuple[int, int]]:
     """The first and last of every row of successive hours."""
     ordered = sorted(set(hours))
     begin = 0

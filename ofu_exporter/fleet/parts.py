@@ -41,7 +41,7 @@ class MissingPart(NamedTuple):
     why: str
 
 
-Progress = Callable[[str, int, int], object]
+OnProgress = Callable[[str, int, int], object]
 """Is told what is read, and how many of how many hours are done."""
 
 
@@ -83,7 +83,7 @@ class PartReader:
     def __init__(
         self,
         client: HistoryServer,
-        progress: Progress = lambda *_: None,
+        progress: OnProgress = lambda *_: None,
         hours_at_once: int = HOURS_AT_ONCE,
     ) -> None:
         self.client = client

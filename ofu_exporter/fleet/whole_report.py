@@ -7,17 +7,17 @@ from typing import NamedTuple, get_args
 
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.report import changes_report, collect
-from ofu_exporter.fleet.changes_result import ChangesReport, Kind
+from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports.elsewhere import Exporter, gpus_elsewhere
-from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import FleetReport, PeriodRow
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[SeriesKind, ...] = get_args(SeriesKind)
 LEAST_FACTOR = 1.1
 """Smallest change that is told."""
 MOST_PEER_GPU_HOURS = 500_000.0
@@ -43,7 +43,7 @@ def whole_report(
     read = read_dcgm_history if wanted.source == "dcgm-exporter" else read_history
     history = read(reader, *times)
     history.elsewhere = gpus_elsewhere(reader, history.span, wanted.source)
-    jobs = rated(history, wanted.options)
+    jobs = rated_jobs(history, wanted.options)
     changes, collected = wanted.changes, None
     looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
     if changes is None and looks:

@@ -18,7 +18,7 @@ NOT_BUILT = ("no default configuration", " cannot build ")
 
 
 @dataclass(frozen=True)
-class Row:
+class ArchitectureRow:
     """What is known of one kind of model."""
 
     kind: str
@@ -50,20 +50,22 @@ class Row:
         return bool(self.executed) or not any(words in self.why for words in NOT_BUILT)
 
 
-def read(text: str) -> list[Row]:
+def read(text: str) -> list[ArchitectureRow]:
     return [_row(**each) for each in csv.DictReader(StringIO(text))]
 
 
-def _row(ours: str, theirs: str, **words: str) -> Row:
-    return Row(ours=int(ours) if ours else None, theirs=int(theirs) if theirs else None, **words)
+def _row(ours: str, theirs: str, **words: str) -> ArchitectureRow:
+    return ArchitectureRow(
+        ours=int(ours) if ours else None, theirs=int(theirs) if theirs else None, **words
+    )
 
 
-def rows() -> list[Row]:
+def known_architectures() -> list[ArchitectureRow]:
     """The rows that come with this package."""
     return read(FILE.read_text(encoding="utf-8"))
 
 
-def summary(rows: list[Row], families: Iterable[str]) -> list[str]:
+def summary(rows: list[ArchitectureRow], families: Iterable[str]) -> list[str]:
     """What the rows come to, in sentences; `families` are the architectures that have a closed form."""
     closed = {*families}
     built = [each for each in rows if each.built]

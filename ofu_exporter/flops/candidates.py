@@ -40,26 +40,26 @@ NEGLIGIBLE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class RatioRange:
     """A ratio, or a range of them."""
 
     low: float = 1.0
     high: float = 1.0
 
-    def times(self, other: Ratio) -> Ratio:
-        return Ratio(self.low * other.low, self.high * other.high)
+    def times(self, other: RatioRange) -> RatioRange:
+        return RatioRange(self.low * other.low, self.high * other.high)
 
     def nearest(self, value: float) -> float:
         return min(max(value, self.low), self.high)
 
 
-def off_report(reported: float, right: float, ratio: Ratio) -> float:
+def off_report(reported: float, right: float, ratio: RatioRange) -> float:
     """How far a reported MFU is from the right one times a ratio."""
     expected = right * ratio.nearest(reported / right)
     return abs(reported - expected) / math.hypot(COUNTED * expected, DIGITS)
 
 
-def misfit_of_report(reported: float, right: float, ratio: Ratio) -> float:
+def misfit_of_report(reported: float, right: float, ratio: RatioRange) -> float:
     """The same as `off_report` for the order of causes: most reports are much closer than the others.
 
     A mixture of two normal distributions has no standard error; this is the number of those that a single one would be
@@ -74,7 +74,7 @@ def misfit_of_report(reported: float, right: float, ratio: Ratio) -> float:
     return math.sqrt(-2 * math.log(max(likely / most, 1e-300)))
 
 
-def off_hardware(mfu: float, ofu: float, standard_error: float, ratio: Ratio) -> float:
+def off_hardware(mfu: float, ofu: float, standard_error: float, ratio: RatioRange) -> float:
     """How far OFU is from the OFU that follows from an MFU and a ratio.
 
     The error is known for OFU itself. The error of a ratio is not symmetric, and has no bound if OFU is close to 0.
@@ -116,7 +116,7 @@ class Candidate:
 class TriedCause:
     cause: MfuCause
     hypothesis: Hypothesis
-    ratio: Ratio
+    ratio: RatioRange
 
     @property
     def rarity(self) -> float:
@@ -129,9 +129,9 @@ class Combination:
     """One cause or two together, before they are judged."""
 
     tried: tuple[TriedCause, ...]
-    report: Ratio
+    report: RatioRange
     """Reported MFU over the right one."""
-    hardware: Ratio
+    hardware: RatioRange
     """The right MFU over OFU."""
     needs_right: bool = False
     """Whether it is tried only if the right MFU is known, and with it each of the two ratios."""
@@ -170,12 +170,12 @@ def alone(facts: CauseFacts) -> Iterator[Combination]:
     for cause in causes():
         for hypothesis in cause.hypotheses(facts):
             most = hypothesis.ratio
-            ratio = Ratio(min(most, hypothesis.lowest or most), most)
+            ratio = RatioRange(min(most, hypothesis.lowest or most), most)
             if hypothesis.miscount and facts.step:
                 value = hypothesis.miscount(facts.step).flops() / right
-                ratio = Ratio(value, value)
+                ratio = RatioRange(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                ratios = {Side.REPORT: Ratio(), Side.HARDWARE: Ratio(), cause.side: ratio}
+                ratios = {Side.REPORT: RatioRange(), Side.HARDWARE: RatioRange(), cause.side: ratio}
                 yield Combination(
                     (TriedCause(cause, hypothesis, ratio),),
                     ratios[Side.REPORT],
@@ -203,7 +203,7 @@ def _pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combin
         if are_counts and ours.miscount and theirs.miscount and facts.step:
             # Two mistakes in one count do not multiply.
             value = theirs.miscount(ours.miscount(facts.step)).flops() / right
-            report = Ratio(value, value)
+            report = RatioRange(value, value)
         both = one.hardware.times(other.hardware)
         yield Combination((first, second), report, both, needs_right)
 

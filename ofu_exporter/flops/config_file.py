@@ -24,10 +24,10 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 def read_configuration(path_or_id: Path) -> Mapping[str, object]:
     """The configuration that a path or a model id stands for. Raises ConfigError, which says what to do."""
     path = _path_of(path_or_id)
-    return parsed(read_small(path, "the configuration", MOST_BYTES), str(path))
+    return parsed_config(read_small(path, "the configuration", MOST_BYTES), str(path))
 
 
-def parsed(text: str, named: str) -> Mapping[str, object]:
+def parsed_config(text: str, named: str) -> Mapping[str, object]:
     """The configuration or recipe in a text; errors call it `named`. Raises ConfigError."""
     try:
         config = unique_keys.parsed(text)

@@ -3,7 +3,7 @@ can do, one against the throughput, a stated peak that the card does not have.""
 
 from __future__ import annotations
 
-from ofu_exporter.flops.candidates import FITS, Ratio, off_report
+from ofu_exporter.flops.candidates import FITS, RatioRange, off_report
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.flops.causes.layers import may_drop_tokens
 from ofu_exporter.flops.mfu import SAME
@@ -54,7 +54,7 @@ def _of_one_gpu(observation: Observation, facts: CauseFacts) -> str:
     mfu, right, gpus = observation.mfu, observation.right_mfu, facts.gpus
     if right is None or gpus is None or gpus < 2:
         return ""
-    is_reported = off_report(mfu, right * gpus, Ratio()) <= FITS
+    is_reported = off_report(mfu, right * gpus, RatioRange()) <= FITS
     if not is_reported or right > observation.ofu / 2:
         return ""
     return (

@@ -22,7 +22,7 @@ from ofu_exporter.flops.candidates import (
     RAREST_PAIR,
     Candidate,
     Combination,
-    Ratio,
+    RatioRange,
 )
 from ofu_exporter.flops.causes import CauseFacts, MfuCause, Side, causes
 from ofu_exporter.flops.causes.peaks import GIVEN_PEAK
@@ -90,7 +90,7 @@ def explain(
     is_impossible, advice = contradiction(observation, compared, facts)
     if is_impossible:
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
-    is_miscounted = right is not None and candidates.off_report(mfu, right, Ratio()) > FITS
+    is_miscounted = right is not None and candidates.off_report(mfu, right, RatioRange()) > FITS
     peak = wrong_peak(mfu, facts)
     looked = compared.verdict.diverged or is_miscounted or bool(advice) or bool(peak)
     ranked = _ranked(observation, facts) if looked else []
@@ -119,7 +119,7 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
     above_zero("reported_mfu", reported)
     above_zero("mfu", right)
     observed = math.log(reported / right)
-    if candidates.off_report(reported, right, Ratio()) <= 1:
+    if candidates.off_report(reported, right, RatioRange()) <= 1:
         return []
     of_report = (
         each for each in candidates.alone(facts) if each.tried[0].cause.side is Side.REPORT
@@ -242,7 +242,7 @@ def _misfit(observation: Observation, facts: CauseFacts, each: Combination) -> t
     """
     mfu, right, ran = observation.mfu, observation.right_mfu, each.hardware
     if all(part.cause is not tile_quantization for part in each.tried):
-        ran = ran.times(Ratio(*real_work(facts)))
+        ran = ran.times(RatioRange(*real_work(facts)))
     measured = (observation.ofu, observation.standard_error)
     if right is None:
         off = candidates.off_hardware(mfu, *measured, each.report.times(ran))

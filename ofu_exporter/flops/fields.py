@@ -31,7 +31,7 @@ OFF = ("add_cross_attention", "tie_encoder_decoder")
 NEUTRAL = Path(__file__).parent / "neutral_fields.txt"
 
 
-def listed(text: str) -> frozenset[str]:
+def names_in(text: str) -> frozenset[str]:
     """The names in a text, separated by white space."""
     return frozenset(text.split())
 
@@ -47,7 +47,7 @@ HARMLESS = re.compile(
     re.VERBOSE,
 )
 """Names of fields that can't change a count: activations, dropout, tokens, initialisers, rotary positions."""
-SIZES = listed(
+SIZES = names_in(
     "dim dims rank heads head layers width hidden intermediate experts blocks num gated glu"
 )
 """Words in the name of a field that may be a size, whatever else the name says (rope_head_dim)."""
@@ -67,7 +67,7 @@ def neutral(family: str) -> frozenset[str]:
     text = re.sub("#.*", "", NEUTRAL.read_text(encoding="utf-8"))
     sections = re.findall(r"\[(.+)\]([^[]*)", text)
     wanted = {"every family", family}
-    return listed(" ".join(names for of, names in sections if wanted & {*of.split(", ")}))
+    return names_in(" ".join(names for of, names in sections if wanted & {*of.split(", ")}))
 
 
 class Fields:

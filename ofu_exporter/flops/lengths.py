@@ -15,7 +15,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.terms import TOKENS, Exact, Extent, Per, total, whole
 
 ONE_STREAM = "lengths: moments describe one stream only; give the lengths of each stream"
-Sample = tuple[tuple[str, int], ...]
+SampleLengths = tuple[tuple[str, int], ...]
 """The length of each stream of one sample, sorted by stream."""
 
 
@@ -36,7 +36,7 @@ class Lengths:
     texts and the images in them is `fixed(512, tokens=4096) + fixed(1024, image=1024)`.
     """
 
-    samples: tuple[tuple[Sample, int], ...] = ()
+    samples: tuple[tuple[SampleLengths, int], ...] = ()
     """Each different sample and how many there are of it."""
     moments: Moments | None = None
     """Used instead of the samples, for a single stream."""
@@ -118,7 +118,7 @@ def from_moments(sequences: int, mean: Exact | float, mean_square: Exact | float
     return Lengths(moments=Moments(sequences, whole(first * sequences), whole(second * sequences)))
 
 
-def _sample(streams: Mapping[str, int]) -> Sample:
+def _sample(streams: Mapping[str, int]) -> SampleLengths:
     for stream, length in streams.items():
         if isinstance(length, bool) or not isinstance(length, int) or length < 0:
             raise ConfigError(f"lengths: {stream}: {length!r} is not a number of tokens")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, some, with_rate
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -67,7 +67,7 @@ class LineForm:
         if rate is None:
             return one
         flops = None if seconds is None else rate * seconds
-        return rated(replace(one, flops=flops, mfu=None), rate, job)
+        return with_rate(replace(one, flops=flops, mfu=None), rate, job)
 
 
 ReadLine = Callable[[str, JobFacts], Statement | None]

@@ -92,7 +92,7 @@ def _hint(gpu: str) -> str:
 
 def row_of(gpu: str) -> GpuModel | None:
     """The row of a GPU in the table, by the name that NVML reports."""
-    return gpu_models.find(Gpu(index="", uuid="", name=gpu))
+    return gpu_models.find_row(Gpu(index="", uuid="", name=gpu))
 
 
 def dense_peak(gpu: str, precision: str) -> float:

@@ -50,14 +50,14 @@ MOST_BITS = 8192
 a sum grows with its square."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w.:+/<>() -]+$")]
-Stream = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,31}$")]
+StreamName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,31}$")]
 Per_ = Annotated[str, Field(pattern=r"^(1|[a-z][a-z_]{0,31}(\*[a-z][a-z_]{0,31})?)$")]
 Length = Annotated[StrictInt, Field(ge=0, le=LONGEST)]
-Lengths_ = Annotated[dict[Stream, Length], Field(max_length=8)]
+Lengths_ = Annotated[dict[StreamName, Length], Field(max_length=8)]
 Whole = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
 Signed = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]
 SHARE = re.compile(r"-?[0-9]{1,30}/[1-9][0-9]{0,11}", re.ASCII)
-Share = Annotated[str, Field(pattern=f"^{SHARE.pattern}$")]
+ShareText = Annotated[str, Field(pattern=f"^{SHARE.pattern}$")]
 
 
 def _exactly(value: object) -> object:
@@ -69,7 +69,7 @@ def _exactly(value: object) -> object:
     return value
 
 
-Exactly = Annotated[Signed | Share, BeforeValidator(_exactly)]
+Exactly = Annotated[Signed | ShareText, BeforeValidator(_exactly)]
 """A whole number, or an exact fraction such as "3/4"."""
 
 

@@ -51,12 +51,12 @@ class Statement:
         return any(rate is not None for rate in rates)
 
 
-def rated(one: Statement, rate: float, job: JobFacts) -> Statement:
+def with_rate(one: Statement, rate: float, job: JobFacts) -> Statement:
     """The statement with the FLOP/s of one GPU, and the MFU that follows where the job's peak is known."""
-    return replace(one, flops_per_second=rate, mfu=ratio(rate, job))
+    return replace(one, flops_per_second=rate, mfu=mfu_of(rate, job))
 
 
-def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
+def mfu_of(flops_per_second: float | None, job: JobFacts) -> float | None:
     """FLOP/s of one GPU over its peak; None if either is not known."""
     if flops_per_second is None or job.peak_flops is None:
         return None

@@ -24,7 +24,7 @@ __all__ = [
     "GpuModel",
     "custom_row",
     "estimate",
-    "find",
+    "find_row",
     "markdown",
     "normalise",
     "rate",
@@ -79,7 +79,7 @@ def custom_row(
     )
 
 
-def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
+def find_row(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
     """The row of a device: the user's, else by PCI device id, else by name; None = not known."""
     for row in extra:
         if _has_id(row, gpu) or _has_name(row, gpu):
@@ -121,7 +121,7 @@ HOPPER = (9, 0)
 
 def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
     """The rating that a device is measured against; None = no row has a clock for it."""
-    row = find(gpu, extra)
+    row = find_row(gpu, extra)
     if row is None or row.tensor_clock_hz is None:
         return None
     low = _tensor_clock_hz(row, row.tensor_clock_hz, gpu)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ofu_exporter.hardware.gpu_models import GpuModel, find
-from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Share
+from ofu_exporter.hardware.gpu_models import GpuModel, find_row
+from ofu_exporter.values.gpu import WHOLE_GPU, Gpu, GpuKey, Share
 
 SLICES: Mapping[tuple[int, int], int] = {(8, 0): 7, (9, 0): 7, (10, 0): 7, (10, 3): 7}
 """Slices by the compute capability of the chip (MIG User Guide, "Supported GPUs": most instances of a GPU)."""
@@ -35,7 +35,7 @@ def shares(gpus: Iterable[Gpu], rows: Sequence[GpuModel] = ()) -> dict[GpuKey, S
         if gpu.instance:
             parts.setdefault(gpu.uuid, []).append(gpu)
         else:
-            by_gpu[gpu.key] = WHOLE
+            by_gpu[gpu.key] = WHOLE_GPU
     for instances in parts.values():
         by_gpu.update(_divided(instances, rows))
     return by_gpu
@@ -58,7 +58,7 @@ def _divided(instances: Sequence[Gpu], rows: Sequence[GpuModel]) -> dict[GpuKey,
 
 
 def _slices_of_gpu(gpu: Gpu, rows: Sequence[GpuModel]) -> int | None:
-    row = find(gpu, rows)
+    row = find_row(gpu, rows)
     if row is not None and row.key in SLICES_OF_MODELS:
         return SLICES_OF_MODELS[row.key]
     capability = row.chip.compute_capability if row else None

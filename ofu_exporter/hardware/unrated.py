@@ -50,7 +50,7 @@ def row_to_write(gpu: Gpu) -> str:
     fields = [f"{key}: {json.dumps(value)}" for key, value in named.items() if value]
     if not fields:
         return "the source tells neither the model's name nor its PCI device id"
-    is_known = gpu_models.find(gpu) is not None
+    is_known = gpu_models.find_row(gpu) is not None
     why = "its row has no clock" if is_known else "the model is not in the table"
     row = ", ".join([*fields, "tensor_clock_hz: HZ"])
     most = f", at most {gpu.max_sm_clock_hz:.0f}" if gpu.max_sm_clock_hz else ""

@@ -57,7 +57,7 @@ class Gathered(NamedTuple):
     """Why a node has no part in the totals, by node."""
 
 
-def ask(
+def ask_agent(
     agent: str, job_id: str, seconds: float = ANSWER_SECONDS, access: ServerAccess = OPEN
 ) -> NodeAnswer:
     """Ask one agent, `http://host:port`, `https://host:port` or `unix:/path`, for a job.
@@ -112,7 +112,7 @@ def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -
     """Ask every node until the job has ended on all that answer, at most for `wait` seconds. Raises ConfigError."""
 
     def answer(node: str) -> NodeAnswer:
-        return ask(agents.url(node), job_id, access=agents.access)
+        return ask_agent(agents.url(node), job_id, access=agents.access)
 
     deadline = time.monotonic() + wait
     answers: dict[str, NodeAnswer] = {}

@@ -16,7 +16,7 @@ from typing import TypeVar
 from ofu_exporter.jobs import kept_served
 from ofu_exporter.jobs.clock_mark import ClockMark, moved, set_by
 from ofu_exporter.jobs.kept_served import KeptServed
-from ofu_exporter.jobs.state_rows import connected, find, is_past, last, readable
+from ofu_exporter.jobs.state_rows import connected, find_job, is_past, last, readable
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
@@ -234,7 +234,7 @@ class StateFile:
 
     def find(self, job_id: str) -> tuple[JobTotals, ...]:
         """Every remembered run of a job, oldest first."""
-        return find(self._db, job_id)
+        return find_job(self._db, job_id)
 
     def last(self, most: int, before: int = 0) -> tuple[JobTotals, ...]:
         """Records that were written last, the newest first, after `before` others."""

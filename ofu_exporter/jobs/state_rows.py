@@ -40,7 +40,7 @@ _ALIAS = re.compile(r"[0-9]{1,19}[_+][0-9]{1,10}")
 """A task of an array or a part of a heterogeneous job, which has a number of its own too: `81_4`, `8+1`."""
 
 
-def find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
+def find_job(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
     """Every record of a job, by its id or by the name that Slurm's commands show. Raises sqlite3.Error."""
     rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
     by_id = readable(rows.fetchall())
@@ -74,7 +74,7 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
         raise sqlite3.OperationalError("it is not a file")
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(connected(uri, uri=True)) as db:
-        return find(db, job_id)
+        return find_job(db, job_id)
 
 
 def last_in_file(path: Path) -> tuple[JobTotals, ...]:

@@ -63,7 +63,7 @@ def _within(spans: Sequence[Span], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
 
-def shares(pieces: Sequence[StripPiece]) -> dict[str, float]:
+def by_kind(pieces: Sequence[StripPiece]) -> dict[str, float]:
     """The share of each kind, in the order of `MARKS`."""
     whole = pieces[-1].end - pieces[0].start if pieces else 0.0
     sums = {
@@ -80,7 +80,7 @@ def strip_lines(job: JobTotals) -> list[str]:
     start, end = pieces[0].start, pieces[-1].end
     middles = (start + (end - start) * (column + 0.5) / COLUMNS for column in range(COLUMNS))
     marks = (next(MARKS[each.kind] for each in pieces if at < each.end) for at in middles)
-    legend = (f"{MARKS[kind]} {kind} {percent(share)}" for kind, share in shares(pieces).items())
+    legend = (f"{MARKS[kind]} {kind} {percent(share)}" for kind, share in by_kind(pieces).items())
     return [
         f"Over time: [{''.join(marks)}] {lasting(end - start)}",
         f"  {', '.join(legend)}",

@@ -10,7 +10,7 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.strip import strip_lines
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.ofu.causes import named
+from ofu_exporter.ofu.causes import certain_cause
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.losses import JOULES_PER_KWH, CauseBounds, Loss
@@ -52,7 +52,7 @@ def _mark(job: JobTotals) -> str:
     return " RECORDED, not on this machine" if job.scheduler == RECORDED else ""
 
 
-def text(job: JobTotals) -> str:
+def summary_text(job: JobTotals) -> str:
     about = [
         f"{label} {value}"
         for label, value in (
@@ -118,7 +118,7 @@ def _cause_line(bounds: CauseBounds, seconds: float) -> str:
         f"{cause.words} {lowest / seconds:.0%} to {highest / seconds:.0%}"
         for cause, (lowest, highest) in bounds.items()
     )
-    cause = named(bounds)
+    cause = certain_cause(bounds)
     largest = (
         f"most of it {cause.words}" if cause else "these counters cannot tell which is largest"
     )

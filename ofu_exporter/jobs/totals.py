@@ -190,7 +190,7 @@ def _reported(view: ReportsView) -> ReportedMfu:
     return ReportedMfu(**view.total._asdict(), **_copied(view, _REPORTED))
 
 
-def resumed(job: JobTotals, now: Instant) -> JobState:
+def resumed_job(job: JobTotals, now: Instant) -> JobState:
     """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
     runs = [Run(**_copied(run, Run._fields)) for run in job.runs]
     worked = runs[-1].worked_since if runs else None

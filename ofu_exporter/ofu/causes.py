@@ -81,7 +81,7 @@ def _over(rate: float | None, peak: float) -> float | None:
     return None if rate is None else rate / peak
 
 
-def named(causes: CauseBounds) -> Cause | None:
+def certain_cause(causes: CauseBounds) -> Cause | None:
     """The cause that is certainly the largest: its lowest is above every other's highest. None = cannot be told."""
     for cause, (lowest, _) in causes.items():
         others = [each.highest for other, each in causes.items() if other is not cause]

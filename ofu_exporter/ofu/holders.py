@@ -27,7 +27,7 @@ class Holding(NamedTuple):
     """Whether no program of the job had started yet, so that the job did not cause what the GPU did."""
 
 
-History = tuple[Holding, ...]
+Holdings = tuple[Holding, ...]
 """The holdings of one GPU that a window may still reach back to, oldest first."""
 
 
@@ -78,7 +78,7 @@ def resolve(claims: Iterable[Claim], gpus: Sequence[Gpu]) -> Resolved:
     )
 
 
-def changed(history: History, now: Holding) -> History:
+def changed(history: Holdings, now: Holding) -> Holdings:
     """The history with the holding that begins now, without those that no window can reach back to."""
     if history and _are_same(history[-1], now):
         return history
@@ -94,7 +94,7 @@ def _are_same(before: Holding, now: Holding) -> bool:
     return all(map(Job.is_same_run, before.jobs, now.jobs))
 
 
-def sole_holding(history: History, start: float, end: float) -> Holding | None:
+def sole_holding(history: Holdings, start: float, end: float) -> Holding | None:
     """That one job alone held the GPU in (start, end]; None when there was none, or another as well.
 
     A change in the last `HANDOVER_SECONDS` is the one that the window was cut for.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.ofu.observed import spans_of, with_spans
-from ofu_exporter.ofu.starting import after_window, begun, opened, settled
+from ofu_exporter.ofu.starting import after_window, settled, start_ended, start_opened
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
@@ -93,7 +93,7 @@ def take_holders(
             since = job.started and max(job.started, believed_since or job.started)
             new = JobState(job, now.unix, unseen_since=since, restarts=job.restarts or 0)
             is_seen = is_watched if since is None else since > now.unix - PROMPT_SECONDS
-            after[key] = replace(new, start=opened(new.start, now)) if is_seen else new
+            after[key] = replace(new, start=start_opened(new.start, now)) if is_seen else new
         elif not job_before.job.is_same_run(job):
             after[key] = begun_anew(job_before, job, now)
         else:
@@ -106,7 +106,7 @@ def _going_on(state: JobState, job: Job, now: Instant) -> JobState:
     after = replace(state, job=job, ended=None, ended_at=None)
     restarts = _restarts(state, job)
     if restarts > state.restarts:
-        after = replace(after, restarts=restarts, start=opened(state.start, now))
+        after = replace(after, restarts=restarts, start=start_opened(state.start, now))
     if state.ended is None or job.started is None or job.started >= state.ended:
         return after
     return replace(after, unseen_since=state.ended, counted=frozenset())
@@ -145,7 +145,7 @@ def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
         ended_at=None,
         unseen_since=None if job.started is None else max(job.started, ended),
         counted=frozenset(),
-        start=opened(state.start, now),
+        start=start_opened(state.start, now),
         restarts=max(state.restarts + 1, job.restarts or 0),
     )
 
@@ -292,7 +292,7 @@ def with_steps(
     for key, uid in stepped:
         state = after.get(key)
         if state is not None and state.start.is_open and state.job.uid == uid:
-            after[key] = replace(state, start=begun(state.start, now))
+            after[key] = replace(state, start=start_ended(state.start, now))
     return after
 
 

@@ -94,10 +94,10 @@ def observed(
 ) -> Compared:
     """What was observed on some GPUs from `start` to `end`."""
     parts = [each for gpu in usage for each in _of_gpu(gpu.recent, start, end, open_ends)]
-    return total(parts)
+    return total_sums(parts)
 
 
-def total(sums: Iterable[Compared]) -> Compared:
+def total_sums(sums: Iterable[Compared]) -> Compared:
     return Compared(*map(math.fsum, zip(*sums, strict=True)))
 
 

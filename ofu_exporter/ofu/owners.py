@@ -10,8 +10,8 @@ from ofu_exporter.ofu import doubt, stand_ins
 from ofu_exporter.ofu.credited import Credited
 from ofu_exporter.ofu.holders import (
     NOBODY,
-    History,
     Holding,
+    Holdings,
     Resolved,
     changed,
     resolve,
@@ -26,7 +26,7 @@ from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
 from ofu_exporter.values.snapshot import SchedulerHealth
 
-NOTHING = Ownership(0.0, ())
+NO_OWNERSHIP = Ownership(0.0, ())
 Counts = Mapping[str, Mapping[str, int]]
 """How many claims were not believed, by scheduler and reason."""
 
@@ -35,12 +35,12 @@ Counts = Mapping[str, Mapping[str, int]]
 class OwnerState:
     """What is remembered of the schedulers' claims from tick to tick."""
 
-    ownership: Ownership = NOTHING
+    ownership: Ownership = NO_OWNERSHIP
     """What the schedulers said last."""
     resolved: Resolved = NOBODY
     """The same claims, resolved to the GPUs in `resolved_for`."""
     resolved_for: tuple[Gpu, ...] = ()
-    history: Mapping[GpuKey, History] = field(default_factory=dict)
+    history: Mapping[GpuKey, Holdings] = field(default_factory=dict)
     counted_until: float | None = None
     """Monotonic time up to which the time that jobs held GPUs has been counted."""
     rejected: Counts = field(default_factory=dict)
@@ -127,7 +127,7 @@ def _resolve(
     jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
     ends = _ends(ownership, holders, at)
     jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
-    is_watched = state.ownership is not NOTHING
+    is_watched = state.ownership is not NO_OWNERSHIP
     jobs = take_holders(jobs, holders.values(), at, state.believed_since, is_watched)
     return replace(after, credited=credited), doubt.marked(jobs, ownership.unsure, at)
 

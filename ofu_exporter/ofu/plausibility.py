@@ -51,9 +51,9 @@ SAME = 1e-9
 OVERLAP_SECONDS = 1e-6
 """Windows may overlap by a rounding of their bounds, not more."""
 
-Span = tuple[float, float]
+Extremes = tuple[float, float]
 """Lowest and highest of the values that were seen; (inf, -inf) where there were none."""
-NOTHING = (math.inf, -math.inf)
+NO_EXTREMES = (math.inf, -math.inf)
 
 
 class Suspicion(NamedTuple):
@@ -65,9 +65,9 @@ class Suspicion(NamedTuple):
     """Seconds: the end of the first window with these values."""
     windows: int = 0
     """How many windows had these values."""
-    graphics: Span = NOTHING
+    graphics: Extremes = NO_EXTREMES
     """Activity of the engine in these windows, where it is known."""
-    clock_hz: Span = NOTHING
+    clock_hz: Extremes = NO_EXTREMES
     """The clock in these windows, each window's mean."""
     dead_windows: int = 0
     """How many windows in a row showed work that no pipe counted."""
@@ -146,7 +146,7 @@ def _worked_after(zeros_since: float, reading: Reading) -> bool:
     return worked is not None and reading.start + worked - zeros_since > TRAILING_SECONDS
 
 
-def _wider(span: Span, value: float | None) -> Span:
+def _wider(span: Extremes, value: float | None) -> Extremes:
     return span if value is None else (min(span[0], value), max(span[1], value))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ofu_exporter.ofu.holders import History
+from ofu_exporter.ofu.holders import Holdings
 from ofu_exporter.ofu.job_state import Jobs, JobState, begun_anew
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, GpuUsage, Job, JobKey
@@ -106,7 +106,7 @@ def _added(first: GpuUsage, second: GpuUsage) -> GpuUsage:
     )
 
 
-def in_history(history: History, renamed: Renamed) -> History:
+def in_history(history: Holdings, renamed: Renamed) -> Holdings:
     """Who held a GPU, in which the jobs stand in the place of their stand-ins: a window may still reach back there."""
     if not renamed:
         return history

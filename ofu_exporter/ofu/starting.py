@@ -28,7 +28,7 @@ MOST_STARTS = 32
 """Most starts that are told apart; of more, the oldest are forgotten."""
 
 
-def opened(start: Start, now: Instant) -> Start:
+def start_opened(start: Start, now: Instant) -> Start:
     """The run that begins now, or begins again, starts."""
     earlier = start.earlier
     if start.since is not None:
@@ -63,10 +63,10 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
     before = [one for one in start.unsure if one.key == key][-1:]
     is_next = bool(before) and window.start - before[0].end < GAP_SECONDS
     if works and is_next and before[0].works:
-        return begun(start, before[0].start)
+        return start_ended(start, before[0].start)
     start = _busier(start, window)
     if start.busy[0] >= BUSY_SECONDS:
-        return begun(start, window.start)
+        return start_ended(start, window.start)
     now = UnsureWindow(key, window.start, window.end, window.gpu_seconds, works)
     unsure = [*start.unsure, now]
     last = {one.key: one for one in unsure}
@@ -84,7 +84,7 @@ def _busier(start: Start, window: Window) -> Start:
     return start._replace(busy=(seconds + window.end - since, window.end))
 
 
-def begun(start: Start, at: float) -> Start:
+def start_ended(start: Start, at: float) -> Start:
     """The start of a run that began to work at an instant; of a window around it, the part before is of the start."""
     parts = (_before(one, at) for one in start.unsure)
     seconds = math.fsum([start.seconds or 0.0, *parts])

@@ -13,7 +13,7 @@ from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ofu_exporter.recordings.recording import BAD_LINE, read_lines
+from ofu_exporter.recordings.recording import BAD_LINE, raw_lines
 from ofu_exporter.values.job import Job
 
 MOST_LINES = 100_000
@@ -77,7 +77,7 @@ def read_jobs(path: Path, scheduler: str) -> RecordedJobs:
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     """The lines that are JSON objects; the source says which are none."""
-    for line in read_lines(path):
+    for line in raw_lines(path):
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError):

@@ -114,7 +114,7 @@ def read(path: Path) -> Recording:
     return Recording(header, _events(lines, damaged), damaged)
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
+def raw_lines(path: Path) -> Iterator[bytes]:
     """Every line after the header as it was written. Raises SourceError as `read` does."""
     return _opened(path)[1]
 

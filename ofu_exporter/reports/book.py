@@ -16,10 +16,10 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
-from ofu_exporter.reports.coverage import Interval, extended, interval_of, not_ahead, sums_of
-from ofu_exporter.reports.entry import Entry, Policy, resumed
+from ofu_exporter.reports.coverage import Interval, extended, interval_of, not_ahead, reported_sums
+from ofu_exporter.reports.entry import Entry, Policy, resumed_entry
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
+from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep_model
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
 from ofu_exporter.reports.run_lines import RunLines
@@ -89,7 +89,7 @@ class ReportBook:
     def resume(self, key: JobKey, run: str, reported: Reported) -> None:
         """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
         now = Instant(self._clock(), self._unix())
-        self._entries[key] = resumed(key.job_id, run, reported, now)
+        self._entries[key] = resumed_entry(key.job_id, run, reported, now)
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
         """Take in a report and compare it with OFU. Raises ReportError."""
@@ -151,7 +151,7 @@ class ReportBook:
         """Count a model within the time that the job and the address have. Raises ReportError."""
         self.work.check(job_id, sender)
         with self.work.measured(job_id, sender):
-            return keep(model)
+            return keep_model(model)
 
     def _check_pace(self, key: JobKey) -> None:
         wait = self._pace.ask(key, self._clock())
@@ -253,7 +253,7 @@ class ReportBook:
         of_interval = None
         if interval is not None and stated.mfu is not None:
             limits = self.policy.thresholds_of(owner, facts)
-            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage.values())
+            sums = reported_sums(stated.mfu, interval.start, interval.end, owner.usage.values())
             compared = compare_sums(sums, owner.gpu_count, limits)
             of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         return MfuAnswer(

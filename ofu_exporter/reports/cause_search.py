@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.reports.cause_question import CauseQuestion
-from ofu_exporter.reports.kept_model import MOST_CHARS
+from ofu_exporter.reports.kept_model import MOST_QUOTED
 from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reported import Causes
 
@@ -22,7 +22,7 @@ def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
 
         return likely_causes(question)
     except OfuError as error:
-        log.warning("job %s: no causes looked for: %.*s", job_id, MOST_CHARS, error)
+        log.warning("job %s: no causes looked for: %.*s", job_id, MOST_QUOTED, error)
     except ImportError as error:  # the package was removed or replaced since the agent started
         log.warning("job %s: no causes looked for, restart the agent: %s", job_id, error)
     except (

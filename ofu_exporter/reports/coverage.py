@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.ofu.observed import RECENT_SECONDS, Open, observed, total
+from ofu_exporter.ofu.observed import RECENT_SECONDS, Open, observed, total_sums
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import NOTHING, Compared
+from ofu_exporter.values.reported import NOTHING_COMPARED, Compared
 
 SETTLED_AFTER_SECONDS = 65.0
 """Time after which every window of a span has arrived. A window has 30 s at most, and comes up to 30 s late."""
@@ -40,7 +40,7 @@ class ReportedSpan(NamedTuple):
     """Mean reported MFU over the span, against the right peak."""
     seconds: float
     """How much of the span reports cover, without the pauses between reports that were joined."""
-    sums: Compared = NOTHING
+    sums: Compared = NOTHING_COMPARED
 
 
 class Coverage(NamedTuple):
@@ -48,11 +48,11 @@ class Coverage(NamedTuple):
 
     spans: tuple[ReportedSpan, ...] = ()
     """The spans of the horizon, oldest first, and all that are not settled."""
-    life: Compared = NOTHING
+    life: Compared = NOTHING_COMPARED
     """The sums of every span that is settled."""
     settled: int = 0
     """How many of the spans, from the first on, are settled and part of `life`."""
-    settled_sums: Compared = NOTHING
+    settled_sums: Compared = NOTHING_COMPARED
     """The sums of these spans, kept so that a report does not add them up again."""
     reported_until: float | None = None
     """Seconds on the monotonic clock, up to which the job has reported."""
@@ -60,7 +60,7 @@ class Coverage(NamedTuple):
     @property
     def total(self) -> Compared:
         """The sums of all spans since the first report."""
-        return total([self.life, *(span.sums for span in self.spans[self.settled :])])
+        return total_sums([self.life, *(span.sums for span in self.spans[self.settled :])])
 
 
 def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
@@ -102,7 +102,7 @@ def summed(
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)
         _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
-    recent_sums = total(span.sums for span in done if span.end > now - horizon)
+    recent_sums = total_sums(span.sums for span in done if span.end > now - horizon)
     return Coverage((*done, *waiting), life, len(done), recent_sums, coverage.reported_until)
 
 
@@ -114,7 +114,7 @@ def _summed_up(
     before = spans[place - 1].end if place else -math.inf
     after = spans[place + 1].start if place + 1 < len(spans) else math.inf
     open_ends = span.start - before > ADJOINS_SECONDS, after - span.end > ADJOINS_SECONDS
-    sums = sums_of(span.mfu, span.start, span.end, usage, open_ends)
+    sums = reported_sums(span.mfu, span.start, span.end, usage, open_ends)
     paused = 1 - span.seconds / (span.end - span.start)
     unknown = sums.edge_seconds + max(0.0, paused) * sums.utilization_seconds
     return span._replace(sums=sums._replace(edge_seconds=unknown))
@@ -136,7 +136,7 @@ def _joined(last: ReportedSpan, mfu: float, seconds: float) -> tuple[float, floa
     return whole, (last.mfu * last.seconds + mfu * seconds) / whole
 
 
-def sums_of(
+def reported_sums(
     mfu: float, start: float, end: float, usage: Iterable[GpuUsage], open_ends: Open = (True, True)
 ) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
@@ -147,7 +147,7 @@ def sums_of(
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:
     """The sums over the horizon of a coverage that was summed up for the same time."""
     waiting = coverage.spans[coverage.settled :]
-    return total(
+    return total_sums(
         [coverage.settled_sums, *(each.sums for each in waiting if each.end > now - horizon)]
     )
 

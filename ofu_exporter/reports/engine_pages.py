@@ -136,10 +136,10 @@ def _series(text: str) -> Iterator[tuple[EngineSeries, float]]:
             raise ValueError(f"over {MAX_SERIES} series of a serving engine")
         named = {name: _plain(value) for name, value in _LABEL.findall(labels)}
         model = named.get("model_name", named.get("model", ""))[:256]
-        yield EngineSeries(meaning[0], _kind(*meaning, named), model, digest(labels)), number
+        yield EngineSeries(meaning[0], _kind(*meaning, named), model, short_hash(labels)), number
 
 
-def digest(text: str) -> str:
+def short_hash(text: str) -> str:
     """A short name of a text, the same in every process."""
     return blake2b(text.encode(), digest_size=12).hexdigest()
 

@@ -16,7 +16,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
-from ofu_exporter.reports.progress import begun, restarted, restarted_anew
+from ofu_exporter.reports.progress import restarted, restarted_anew, working_since
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
@@ -24,7 +24,7 @@ from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import (
     NO_ERROR,
-    NOTHING,
+    NOTHING_COMPARED,
     Adjusted,
     Causes,
     Compared,
@@ -85,7 +85,7 @@ class Entry:
     """Unix time up to which the job has reported."""
     heard_at: float = 0.0
     """Monotonic time of the last report."""
-    horizon: Compared = NOTHING
+    horizon: Compared = NOTHING_COMPARED
     divergence: Divergence | None = None
     """Divergence over the horizon."""
     total_divergence: Divergence | None = None
@@ -188,7 +188,7 @@ class Entry:
         """Let the next step go on from an earlier one, where the scheduler has started the job again (Unix time)."""
         if self.progress.unsure and not view.start.is_open:
             since = view.worked_since or view.current_began
-            self.progress = begun(self.progress, since)
+            self.progress = working_since(self.progress, since)
         before = view.restarts if self.restarts is None else self.restarts
         self.restarts = max(before, view.restarts)
         if before < view.restarts:
@@ -250,7 +250,7 @@ class Entry:
         )
 
 
-def resumed(job_id: str, run: str, reported: Reported, now: Instant) -> Entry:
+def resumed_entry(job_id: str, run: str, reported: Reported, now: Instant) -> Entry:
     """What an earlier agent knew of a job; `run` is the job's uid."""
     until = None if reported.last is None else now.at_unix(reported.last).monotonic
     adjusted = reported.adjusted

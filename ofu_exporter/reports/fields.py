@@ -41,7 +41,7 @@ def _number(value: object) -> object:
 
 def _ratio(value: object, plain: float = quantities.RATIO) -> float:
     is_percentage = isinstance(value, str) and value.endswith("%")
-    return quantities.ratio(value if is_percentage else _number(value), plain)
+    return quantities.parsed_ratio(value if is_percentage else _number(value), plain)
 
 
 def _printable(value: str) -> str:
@@ -70,17 +70,17 @@ Number = Annotated[FiniteFloat, BeforeValidator(_number)]
 Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 Unix = Annotated[Number, Field(ge=0, lt=UNIX_LIMIT)]
-Share = Annotated[Number, Field(gt=0, le=1)]
+StatedShare = Annotated[Number, Field(gt=0, le=1)]
 Precision = Annotated[
     str, AfterValidator(_precision), Field(json_schema_extra={"enum": [*PRECISIONS]})
 ]
-Shares = Annotated[
-    dict[Precision, Share],
-    BeforeValidator(_as_shares, json_schema_input_type=Precision | dict[Precision, Share]),
+StatedShares = Annotated[
+    dict[Precision, StatedShare],
+    BeforeValidator(_as_shares, json_schema_input_type=Precision | dict[Precision, StatedShare]),
 ]
 Percent = Annotated[str, Field(pattern=r"^\d+(\.\d+)?%$", description="41% for 0.41.")]
-Ratio = Annotated[float, BeforeValidator(_ratio, json_schema_input_type=float | Percent)]
-Overhead = Annotated[
+StatedRatio = Annotated[float, BeforeValidator(_ratio, json_schema_input_type=float | Percent)]
+StatedOverhead = Annotated[
     float,
     BeforeValidator(
         partial(_ratio, plain=quantities.OVERHEAD), json_schema_input_type=float | Percent

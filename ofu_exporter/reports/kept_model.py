@@ -19,7 +19,7 @@ from ofu_exporter.values.reasons import ReportRejection
 
 MOST_KEPT_BYTES = 32 << 10
 """Of a compressed text; a longer one is not kept, and explains nothing. A recipe of a thousand factors has 25 kB."""
-MOST_CHARS = 500
+MOST_QUOTED = 500
 """Most characters of a sentence that quotes a configuration."""
 
 
@@ -46,7 +46,7 @@ class Known(NamedTuple):
     model: KeptModel | None = None
 
 
-def keep(model: ModelBody) -> KeptModel:
+def keep_model(model: ModelBody) -> KeptModel:
     """Count a model. Raises ReportError for one that cannot be counted."""
     counted = flops_per_token(model)
     text = zlib.compress(model.model_dump_json(exclude_defaults=True).encode())
@@ -59,7 +59,7 @@ def completed(
     known: Known | None,
     hardware: Hardware,
     recipes: Path | None,
-    count: Callable[[ModelBody], KeptModel] = keep,
+    count: Callable[[ModelBody], KeptModel] = keep_model,
 ) -> tuple[Known, Stated]:
     """A report with what was known before, and its MFU against the right peak. It may read a file and count a model.
 
@@ -77,7 +77,10 @@ def completed(
             if report.counts_model or error.reason is ReportRejection.TOO_MANY:
                 raise
             # The report's MFU needs no model, so it is compared anyway.
-            model, uncountable = None, f"model: {error.detail[:MOST_CHARS]}; it explains nothing"
+            model, uncountable = (
+                None,
+                f"model: {error.detail[:MOST_QUOTED]}; it explains nothing",
+            )
     stated = stated_mfu(whole, hardware, model.flops_per_token if model else None)
     more = filter(None, (unread, uncountable))
     return Known(whole, model), stated._replace(warnings=(*stated.warnings, *more))

@@ -26,12 +26,12 @@ from ofu_exporter.reports.fields import (
     Framework,
     JobId,
     NotNegative,
-    Overhead,
     Positive,
-    Ratio,
     RecipeOrName,
     RunName,
-    Shares,
+    StatedOverhead,
+    StatedRatio,
+    StatedShares,
     Text,
     Tflops,
     TflopsDone,
@@ -115,7 +115,7 @@ class MfuReport(_Body):
 
     job_id: JobId
     """SLURM_JOB_ID, or namespace/name of a workload or a pod."""
-    mfu: Ratio | None = None
+    mfu: StatedRatio | None = None
     """Model FLOP utilization: 0.41 or "41%"; from 1.5 on "150%" only."""
     model_flops_per_second: FlopsPerSecond | None = None
     """FLOPs that the model needs, per second, over all GPUs."""
@@ -146,7 +146,7 @@ class MfuReport(_Body):
     """All GPUs of the job: the world size."""
     peak_tflops: Tflops | None = None
     """TFLOP/s of one GPU that the report divides by."""
-    precision: Shares | None = None
+    precision: StatedShares | None = None
     """"bf16", or shares of the FLOPs: {"bf16": 0.3, "fp8": 0.7}."""
     recompute: Literal["none", "selective", "full"] | None = None
     """Activations that are computed again."""
@@ -156,7 +156,7 @@ class MfuReport(_Body):
     """Tokens of a pack, where sequences are packed."""
     framework: Framework | None = None
     """Whose formula it is."""
-    tile_overhead: Overhead | None = None
+    tile_overhead: StatedOverhead | None = None
     """What tiles add to the FLOPs: 0.02 or "2%"."""
     tile_overhead_bound: Bound | None = None
     """Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said."""

@@ -72,7 +72,7 @@ def after_report(
     )
 
 
-def begun(progress: Progress, since: float) -> Progress:
+def working_since(progress: Progress, since: float) -> Progress:
     """Once it is known since when the run works (Unix time): what was stated of the time before is of its start."""
     now = replace(progress, unsure=())
     for each in progress.unsure:

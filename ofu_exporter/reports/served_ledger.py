@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ofu_exporter.jobs.kept_served import KeptCounters, KeptJob, KeptServed
 from ofu_exporter.jobs.served_totals import as_served, served_totals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports.engine_pages import digest
+from ofu_exporter.reports.engine_pages import short_hash
 from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.served import Served
@@ -46,7 +46,7 @@ class Ledger:
     def tallies(self, settings: Sequence[PullSetting]) -> list[ServedTally]:
         """A tally for each engine, from where the last one of it ended; none else counts from now on."""
         # an address may have a password in it, which is not kept
-        engines = [digest(f"{each.job_id} {each.url}") for each in settings]
+        engines = [short_hash(f"{each.job_id} {each.url}") for each in settings]
         with self.lock:
             for engine, (setting, tally) in self._tallies.items():
                 tally.lose()

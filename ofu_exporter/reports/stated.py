@@ -16,12 +16,12 @@ from typing import NamedTuple
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import recipes as recipe_format
-from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
+from ofu_exporter.flops.config_file import READY, parsed_config, ready_recipes
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
 from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.flops.step_count import complete
-from ofu_exporter.hardware.gpu_models import find
+from ofu_exporter.hardware.gpu_models import find_row
 from ofu_exporter.reports.messages import WAYS, MfuReport, ModelBody, out_of_range
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
@@ -50,7 +50,7 @@ class Hardware:
     @property
     def is_in_table(self) -> bool:
         """Whether the GPUs are of one model whose peaks the table has."""
-        return bool(self.peaks) and find(Gpu(index="", uuid="", name=self.name)) is not None
+        return bool(self.peaks) and find_row(Gpu(index="", uuid="", name=self.name)) is not None
 
 
 LEAST_OF_TOKEN = 1e5
@@ -141,7 +141,7 @@ def named_recipe(folder: Path | None, name: str) -> Recipe:
 
 @lru_cache(MOST_RECIPES)
 def _recipe(text: str, name: str) -> Recipe:
-    fields = parsed(text, f"the recipe {name}")
+    fields = parsed_config(text, f"the recipe {name}")
     try:
         return recipe_format.read(fields)
     except ConfigError as error:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, ReportError
-from ofu_exporter.support.addresses import client_network, is_address, is_loopback, parsed
+from ofu_exporter.support.addresses import client_network, is_address, is_loopback, parsed_address
 from ofu_exporter.support.small_files import read_secret, stamp
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -248,7 +248,7 @@ def why_not_from(address: str, job: Job) -> str:
     """
     if not job.addresses:
         return f"the addresses of the pods of job {job.job_id} are not known here"
-    if is_address(address) and str(parsed(address)) in job.addresses:
+    if is_address(address) and str(parsed_address(address)) in job.addresses:
         return ""
     return f"{address or 'a socket'} is no address of a pod of job {job.job_id}"
 

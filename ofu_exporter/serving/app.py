@@ -26,7 +26,7 @@ from ofu_exporter.serving.report_routes import answer_refusals, report_routes
 from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.support.templates import render
 
-Layer = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
+AppLayer = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
 STOPPING = JSONResponse({"detail": "the agent stops"}, 503, {"connection": "close"})
 FAILED = JSONResponse({"detail": "an error of the agent: see its log"}, 500)
 LONGEST_BODY = 1 << 30
@@ -38,7 +38,7 @@ _ENDS = frozenset({b"content-length", b"transfer-encoding"})
 _PATHS = OWN_PATHS | {METRICS}
 
 
-def behind(layer: Layer) -> Middleware:
+def behind(layer: AppLayer) -> Middleware:
     """What puts an application behind a layer."""
     return Middleware(lambda app: partial(layer, app))
 

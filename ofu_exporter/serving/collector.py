@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.metrics import agent, gpu, job
 from ofu_exporter.serving.metrics.spec import Metric as OfuMetric
-from ofu_exporter.serving.metrics.spec import Rows, Value
+from ofu_exporter.serving.metrics.spec import MetricRows, Value
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 Subjects = Sequence[tuple[Any, ...]]
@@ -47,13 +47,13 @@ def of_counts(counts: agent.AgentCounts, faults: Faults) -> Iterator[Metric]:
     return (filled(each, _rows(each, [(counts,)], faults), faults) for each in agent.COUNT_METRICS)
 
 
-def _rows(metric: OfuMetric[...], subjects: Subjects, faults: Faults) -> Rows:
+def _rows(metric: OfuMetric[...], subjects: Subjects, faults: Faults) -> MetricRows:
     """The rows of all subjects; one of which none can be made is left out."""
     rows = faults.made(metric.name, lambda subject: [*metric.rows(*subject)], subjects)
     return chain.from_iterable(rows)
 
 
-def once(rows: Rows) -> Rows:
+def once(rows: MetricRows) -> MetricRows:
     """Rows of many GPUs, each once. What two GPUs contradict each other about is left out."""
     values: dict[tuple[str, ...], set[Value]] = {}
     for labels, value in rows:
@@ -69,7 +69,7 @@ _KINDS: dict[str, Callable[..., _Family]] = {
 }
 
 
-def filled(metric: OfuMetric[...], rows: Rows, faults: Faults) -> Metric:
+def filled(metric: OfuMetric[...], rows: MetricRows, faults: Faults) -> Metric:
     """The family of these rows. A row that could not be written costs itself."""
     family: _Family = _KINDS[metric.kind](metric.name, metric.help, labels=metric.labels)
     for labels, value in rows:

@@ -180,7 +180,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
     """Answer, and close the connection, since its request was not read to the end."""
-    answer = refusal(error)
+    answer = refusal_response(error)
     headers = [*answer.raw_headers, (b"connection", b"close")]
     status = answer.status_code
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -190,7 +190,7 @@ async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def refusal(error: ReportError) -> Response:
+def refusal_response(error: ReportError) -> Response:
     """The answer: one problem, and where it is."""
     location = [error.where, *(error.field.split(".") if error.field else [])]
     item = {"loc": location, "msg": str(error), "type": error.reason.value}

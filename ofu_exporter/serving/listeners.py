@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.tls import make_context, tls_of_settings
-from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from ofu_exporter.serving.web_config import NO_WEB_CONFIG, WebConfig
 from ofu_exporter.settings import Settings, host_and_port
 
 log = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ def _remove_stale(path: Path) -> None:
     raise ConfigError("another program listens there")
 
 
-def tls_context(settings: Settings, web: WebConfig = NOTHING) -> ssl.SSLContext | None:
+def tls_context(settings: Settings, web: WebConfig = NO_WEB_CONFIG) -> ssl.SSLContext | None:
     """The TLS context of the address; None without a certificate. Raises ConfigError."""
     of_settings = tls_of_settings(settings)
     if of_settings and web.tls:
@@ -203,7 +203,7 @@ class Listeners:
     """The sockets that the agent listens on, from before it starts until after it ends."""
 
     def __init__(
-        self, settings: Settings, web: WebConfig = NOTHING, given: GivenSockets = NONE_GIVEN
+        self, settings: Settings, web: WebConfig = NO_WEB_CONFIG, given: GivenSockets = NONE_GIVEN
     ) -> None:
         """A socket that is given stands in the place of a setting. Raises ConfigError, which names address or file."""
         self.tls = tls_context(settings, web)

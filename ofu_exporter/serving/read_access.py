@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.access import PEER_UID
 from ofu_exporter.serving.guard import READING
-from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from ofu_exporter.serving.web_config import NO_WEB_CONFIG, WebConfig
 from ofu_exporter.settings import PROBE_PATHS
 from ofu_exporter.support.addresses import client_network, is_loopback
 from ofu_exporter.support.extras import install_command
@@ -47,14 +47,14 @@ REST = 4.0
 LONGEST_PASSWORD = 72
 """Bytes that bcrypt looks at."""
 
-Check = Callable[[bytes, bytes], bool]
+PasswordCheck = Callable[[bytes, bytes], bool]
 
 
 class BusyError(Exception):
     """Too many passwords are being checked, or the agent stops; try later."""
 
 
-def bcrypt_check() -> Check:
+def bcrypt_check() -> PasswordCheck:
     """The library's check of a password against a hash. Raises ConfigError where the library is missing."""
     try:
         from bcrypt import checkpw  # noqa: PLC0415 - only who closes reading needs it
@@ -75,7 +75,7 @@ class Passwords:
     all others.
     """
 
-    def __init__(self, users: Mapping[str, bytes], check: Check) -> None:
+    def __init__(self, users: Mapping[str, bytes], check: PasswordCheck) -> None:
         self._check = check
         self._key = os.urandom(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
@@ -176,10 +176,10 @@ class ReadAccess:
     """Stands before the guard and the application."""
 
     def __init__(
-        self, web: WebConfig = NOTHING, clock: Callable[[], float] = time.monotonic
+        self, web: WebConfig = NO_WEB_CONFIG, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Raises ConfigError where there are users and no library that checks their passwords."""
-        self._web = NOTHING
+        self._web = NO_WEB_CONFIG
         self._passwords: Passwords | None = None
         self._clock = clock
         self._wrong = 0

@@ -149,9 +149,9 @@ def job_routes(page: Page, book: JobBook) -> APIRouter:
     def job(job_id: str, request: Request) -> JobTotals | Response:
         totals = totals_of(job_id)
         if prefers_text(request.headers.get("accept", "")):
-            from ofu_exporter.jobs.summary import text  # noqa: PLC0415 - few ask for it
+            from ofu_exporter.jobs.summary import summary_text  # noqa: PLC0415 - few ask for it
 
-            return PlainTextResponse(f"{text(totals)}\n")
+            return PlainTextResponse(f"{summary_text(totals)}\n")
         return totals
 
     @router.get("/jobs/{job_id:path}", include_in_schema=False)

@@ -17,7 +17,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.reports.book import UNOWNED, ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.access import Access, Writer
-from ofu_exporter.serving.guard import refusal, sender_of, writer_of
+from ofu_exporter.serving.guard import refusal_response, sender_of, writer_of
 from ofu_exporter.support import unique_keys
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -109,7 +109,7 @@ def answer_refusals(app: FastAPI, reports: ReportBook) -> None:
 
     async def refused(_: Request, error: Exception) -> Response:
         assert isinstance(error, ReportError)
-        return refusal(error)
+        return refusal_response(error)
 
     async def malformed(_: Request, error: Exception) -> Response:
         reports.reject(ReportRejection.MALFORMED)  # no other route takes anything that may be wrong

@@ -155,19 +155,19 @@ class WebConfig:
         return f"{users}, {'TLS' if self.tls else 'no TLS'} from {self.file}"
 
 
-NOTHING = WebConfig()
+NO_WEB_CONFIG = WebConfig()
 """What is so without a file."""
 
 
 def read_web_config(path: Path | None) -> WebConfig:
     """The web configuration of a file; an empty one without a file. Raises ConfigError, which names the key."""
     if path is None:
-        return NOTHING
+        return NO_WEB_CONFIG
     from ofu_exporter.support import checked_yaml  # noqa: PLC0415 - not every agent has such a file
 
     text = read_secret(path, "web configuration")
     try:
-        loaded = checked_yaml.load(text)
+        loaded = checked_yaml.load_yaml(text)
         if loaded is None:
             raise ValueError("it is empty; leave --web.config.file away to set nothing")
         read = _File.model_validate(loaded)

@@ -11,7 +11,7 @@ PREFIX = 64
 bits."""
 
 
-def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def parsed_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """An address without its zone; an IPv4 address mapped to IPv6 becomes IPv4. Raises ValueError."""
     address = ipaddress.ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
@@ -20,7 +20,7 @@ def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 @lru_cache(maxsize=64)  # cached: every request that reads names a host, of up to 16 KiB
 def is_address(text: str) -> bool:
     try:
-        parsed(text)
+        parsed_address(text)
     except ValueError:
         return False
     return True
@@ -29,7 +29,7 @@ def is_address(text: str) -> bool:
 @lru_cache(maxsize=256)  # cached: every request asks, mostly about the same address
 def is_loopback(text: str) -> bool:
     """Whether a text is an address of this machine that no other can send from."""
-    return is_address(text) and parsed(text).is_loopback
+    return is_address(text) and parsed_address(text).is_loopback
 
 
 @lru_cache(maxsize=256)
@@ -38,7 +38,7 @@ def client_network(text: str) -> str:
     unchanged."""
     if ":" not in text or not is_address(text):
         return text
-    address = parsed(text)
+    address = parsed_address(text)
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((address, PREFIX), strict=False))

@@ -14,7 +14,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.small_files import read_small
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
-Place = Sequence[str | int]
+YamlPath = Sequence[str | int]
 """Keys and numbers that lead to a value: ("jobs", 2, "gpus")."""
 
 
@@ -33,7 +33,7 @@ class CheckedYaml(Generic[ModelT]):
     content: ModelT
     _root: yaml.Node | None
 
-    def error(self, place: Place, problem: str) -> ConfigError:
+    def error(self, place: YamlPath, problem: str) -> ConfigError:
         """An error that names the line of a value, or of the nearest one around it."""
         return _error(f"{self.what} {self.path}", self._root, place, problem)
 
@@ -43,7 +43,7 @@ def read(path: Path, what: str, kind: type[ModelT]) -> CheckedYaml[ModelT]:
     text = read_small(path, what)
     named = f"{what} {path}"
     try:
-        loaded = load(text)
+        loaded = load_yaml(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except ValueError as error:
         raise ConfigError(f"{named}: {error}") from error
@@ -60,14 +60,14 @@ def read(path: Path, what: str, kind: type[ModelT]) -> CheckedYaml[ModelT]:
     return CheckedYaml(path, what, content, root)
 
 
-def _error(named: str, root: yaml.Node | None, place: Place, problem: str) -> ConfigError:
+def _error(named: str, root: yaml.Node | None, place: YamlPath, problem: str) -> ConfigError:
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     where = f"{named}, line {line_of(root, place)}" if root else named
     what = f"{key.lstrip('.')}: " if place else ""
     return ConfigError(f"{where}: {what}{problem}")
 
 
-def line_of(root: yaml.Node, place: Place) -> int:
+def line_of(root: yaml.Node, place: YamlPath) -> int:
     """The line, from 1, of the value at a place, or of the last part on the way there that exists."""
     node, mark = root, root.start_mark
     for part in place:
@@ -100,7 +100,7 @@ class _OnceLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load(text: str) -> Any:
+def load_yaml(text: str) -> Any:
     """The document. Raises ValueError, whose text names the line but quotes nothing, because the content may be
     secret."""
     try:

@@ -22,7 +22,7 @@ READ_SECONDS = 3.0
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IRWXO
 """The group may read, because Kubernetes uses the group to give a Secret to a user who is not root."""
 
-Check = Callable[[os.stat_result, str], None]
+FileCheck = Callable[[os.stat_result, str], None]
 """Raises ConfigError for a file that must not be read; it is given the name for the user."""
 Stamp = tuple[int, int, int, int] | None
 
@@ -37,7 +37,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def read_small(
-    path: Path, what: str, most_bytes: int = MOST_BYTES, check: Check = lambda *_: None
+    path: Path, what: str, most_bytes: int = MOST_BYTES, check: FileCheck = lambda *_: None
 ) -> str:
     """The text of a regular file; errors call it `what`. Raises ConfigError.
 
@@ -56,7 +56,7 @@ def read_small(
         raise ConfigError(f"{named} is not UTF-8") from error
 
 
-def _read(path: Path, named: str, most_bytes: int, check: Check) -> bytes:
+def _read(path: Path, named: str, most_bytes: int, check: FileCheck) -> bytes:
     with opened(path) as file:
         check(os.fstat(file.fileno()), named)
         content = file.read(most_bytes + 1)

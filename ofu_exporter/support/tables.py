@@ -39,10 +39,10 @@ class TextTable(NamedTuple):
         return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
 
 
-Part = str | TextTable
+TextPart = str | TextTable
 
 
-def text(parts: Iterable[Part]) -> str:
+def text(parts: Iterable[TextPart]) -> str:
     """Lines and tables for a terminal, one below another. A name from outside cannot begin a line of its own."""
     return "\n".join(part.plain() if isinstance(part, TextTable) else shown(part) for part in parts)
 

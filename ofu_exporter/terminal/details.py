@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
-from ofu_exporter.terminal.scene import SceneAnswer, gpu_name
+from ofu_exporter.terminal.scene import SceneAnswer, gpu_label
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 Details = list[tuple[str, str]]
@@ -17,7 +17,7 @@ Details = list[tuple[str, str]]
 def gpu_details(
     where: str, node: NodeJson, gpu: NodeGpu, jobs: Sequence[NodeJob], idle: float | None
 ) -> Details:
-    rows = [("GPU", f"{gpu_name(gpu)} of {where}"), ("model", gpu.name), ("uuid", gpu.uuid)]
+    rows = [("GPU", f"{gpu_label(gpu)} of {where}"), ("model", gpu.name), ("uuid", gpu.uuid)]
     rows += _if_any(("MIG profile", gpu.profile), ("MIG uuid", gpu.mig_uuid))
     rows += _if_any(("driver", gpu.driver), ("source", gpu.source))
     if gpu.share_ratio != 1.0:

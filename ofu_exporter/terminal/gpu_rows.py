@@ -10,8 +10,8 @@ from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, ofu_of, user_of
-from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, picture, text
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words, ofu_of, user_of
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, picture, text_cell
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
@@ -41,7 +41,7 @@ NODE_COLUMNS = (
 )
 
 
-def number(ratio: float | None) -> str:
+def bare_percent(ratio: float | None) -> str:
     """A ratio in percent without its sign, as the columns have it."""
     return NONE if ratio is None else f"{100 * ratio:.1f}"
 
@@ -78,17 +78,17 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
     away = gpu.unavailable is not None
     style = "bad" if away else "soft" if active == 0 else ""
     cells = {
-        "node": text(where, style, where),
-        "gpu": text(gpu_name(gpu), style, gpu_place(gpu)),
-        "ofu": text(number(ofu), style or "strong", ofu),
-        "error": text("" if stderr is None else f"{200 * stderr:.1f}", "soft", stderr),
+        "node": text_cell(where, style, where),
+        "gpu": text_cell(gpu_label(gpu), style, gpu_place(gpu)),
+        "ofu": text_cell(bare_percent(ofu), style or "strong", ofu),
+        "error": text_cell("" if stderr is None else f"{200 * stderr:.1f}", "soft", stderr),
         "bar": picture(lambda width: pictures.bar(ofu, losses, width)),
         "hour": picture(lambda width: pictures.spark(gpu.last_hour, width)),
-        "clock": text("" if clock is None else f"{clock / 1e6:.0f}", style, clock),
-        "limit": text(limits, "soft"),
-        "job": text(names, style, names or None),
-        "user": text(users, style, users or None),
-        "note": text(f"idle {lasting(idle)}" if idle else "", "warn", idle),
+        "clock": text_cell("" if clock is None else f"{clock / 1e6:.0f}", style, clock),
+        "limit": text_cell(limits, "soft"),
+        "job": text_cell(names, style, names or None),
+        "user": text_cell(users, style, users or None),
+        "note": text_cell(f"idle {lasting(idle)}" if idle else "", "warn", idle),
     }
     if away:
         why = f"{in_words(gpu.unavailable, gpu.detail)}: {gpu.advice}"
@@ -97,7 +97,9 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
         subject=f"gpu {where} {gpu.uuid} {gpu.gpu_instance}",
         cells=cells,
         details=lambda: gpu_details(where, node, gpu, jobs, idle),
-        words=" ".join([where, gpu_name(gpu), gpu.name, gpu.uuid, names, users, limits, *gpu.jobs]),
+        words=" ".join(
+            [where, gpu_label(gpu), gpu.name, gpu.uuid, names, users, limits, *gpu.jobs]
+        ),
         style=style,
         rest_from="bar" if away else "",
     )
@@ -116,7 +118,7 @@ def _node(answer: SceneAnswer) -> TableRow:
     node = answer.node
     if node is None:
         words = answer.problem or "no answer yet"
-        cells = {"node": text(answer.name, "bad", answer.name), "gpus": joined((words, "bad"))}
+        cells = {"node": text_cell(answer.name, "bad", answer.name), "gpus": joined((words, "bad"))}
         return TableRow(
             f"node {answer.name}",
             cells,
@@ -132,11 +134,11 @@ def _node(answer: SceneAnswer) -> TableRow:
     return TableRow(
         subject=f"node {answer.name}",
         cells={
-            "node": text(answer.name, order=answer.name),
+            "node": text_cell(answer.name, order=answer.name),
             "gpus": picture(lambda width: fit_line([*_levels(node)], width)),
-            "ofu": text(number(ofu), "strong", ofu),
-            "measured": text(f"{measured}/{len(node.gpus)}", "bad" * is_partial, measured),
-            "jobs": text(str(jobs), order=jobs),
+            "ofu": text_cell(bare_percent(ofu), "strong", ofu),
+            "measured": text_cell(f"{measured}/{len(node.gpus)}", "bad" * is_partial, measured),
+            "jobs": text_cell(str(jobs), order=jobs),
             "hour": picture(lambda width: pictures.spark(node_hour([node]), width)),
         },
         details=lambda: node_details(answer),

@@ -12,14 +12,14 @@ from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.details import gpu_details, job_details, user_details
 from ofu_exporter.terminal.gpu_rows import (
     NODE,
+    bare_percent,
     gpu_place,
     held_idle_seconds,
     holders,
     mean_hour,
-    number,
 )
-from ofu_exporter.terminal.scene import Scene, gpu_name, mean_losses, named, ofu_of, user_of
-from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text
+from ofu_exporter.terminal.scene import Scene, gpu_label, mean_losses, named, ofu_of, user_of
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text_cell
 from ofu_exporter.values.reported import Verdict
 
 OnNodes = list[tuple[str, NodeJob]]
@@ -129,16 +129,16 @@ def _job(on_nodes: OnNodes) -> TableRow:
     return TableRow(
         subject=f"job {first.scheduler} {first.job_id}",
         cells={
-            "job": text(first.job_id, look, first.job_id.zfill(24)),
-            "name": text(first.job_name + " (ended)" * has_ended, look),
-            "user": text(user, look, user or None),
-            "node": text(named(nodes), look, nodes[0]),
-            "gpus": text(f"{gpus:.3g}", look, gpus),
-            "ofu": text(number(ofu), look or "strong", ofu),
-            "mfu": text(number(mfu), look, mfu),
-            "verdict": text(words, style, _difference(on_nodes)),
+            "job": text_cell(first.job_id, look, first.job_id.zfill(24)),
+            "name": text_cell(first.job_name + " (ended)" * has_ended, look),
+            "user": text_cell(user, look, user or None),
+            "node": text_cell(named(nodes), look, nodes[0]),
+            "gpus": text_cell(f"{gpus:.3g}", look, gpus),
+            "ofu": text_cell(bare_percent(ofu), look or "strong", ofu),
+            "mfu": text_cell(bare_percent(mfu), look, mfu),
+            "verdict": text_cell(words, style, _difference(on_nodes)),
             "hour": picture(lambda width: pictures.spark(mean_hour(hours), width), observed),
-            "cause": text(cause.cause if cause else "", look),
+            "cause": text_cell(cause.cause if cause else "", look),
         },
         details=lambda: job_details(on_nodes),
         words=" ".join([first.job_id, first.job_name, user, first.account, *nodes, words]),
@@ -183,14 +183,14 @@ def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, Node
     return TableRow(
         subject=f"user {user}",
         cells={
-            "user": text(user, order=user),
-            "jobs": text(str(len(jobs)), order=len(jobs)),
-            "gpus": text(f"{gpus:.4g}", order=gpus),
-            "ofu": text(number(ofu), "strong", ofu),
+            "user": text_cell(user, order=user),
+            "jobs": text_cell(str(len(jobs)), order=len(jobs)),
+            "gpus": text_cell(f"{gpus:.4g}", order=gpus),
+            "ofu": text_cell(bare_percent(ofu), "strong", ofu),
             "bar": picture(lambda width: pictures.bar(ofu, losses, width)),
-            "idle": text(str(idle or ""), "warn", idle),
-            "hours": text(f"{hours:.1f}", order=hours),
-            "apart": text(str(len(apart) or ""), "bad"),
+            "idle": text_cell(str(idle or ""), "warn", idle),
+            "hours": text_cell(f"{hours:.1f}", order=hours),
+            "apart": text_cell(str(len(apart) or ""), "bad"),
         },
         details=lambda: user_details(user, on_nodes),
         words=" ".join([user, *(job.job_id for _, job in on_nodes)]),
@@ -216,13 +216,13 @@ def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> TableRow:
     return TableRow(
         subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
         cells={
-            "node": text(where, order=where),
-            "gpu": text(gpu_name(gpu), order=gpu_place(gpu)),
-            "idle": text(lasted, "warn", idle),
-            "job": text(ids, order=ids),
-            "user": text(users, order=users),
-            "name": text(names),
+            "node": text_cell(where, order=where),
+            "gpu": text_cell(gpu_label(gpu), order=gpu_place(gpu)),
+            "idle": text_cell(lasted, "warn", idle),
+            "job": text_cell(ids, order=ids),
+            "user": text_cell(users, order=users),
+            "name": text_cell(names),
         },
         details=lambda: gpu_details(where, node, gpu, jobs, idle),
-        words=" ".join([where, gpu_name(gpu), ids, users, names]),
+        words=" ".join([where, gpu_label(gpu), ids, users, names]),
     )

@@ -105,7 +105,7 @@ def mean_losses(gpus: Iterable[NodeGpu]) -> Losses:
     }
 
 
-def gpu_name(gpu: NodeGpu) -> str:
+def gpu_label(gpu: NodeGpu) -> str:
     return gpu.gpu + (f"/{gpu.gpu_instance}" if gpu.gpu_instance else "")
 
 

@@ -67,7 +67,7 @@ class Laid(NamedTuple):
     row: TableRow | None = None
 
 
-def text(value: str, style: str = "", order: float | str | None = None) -> Cell:
+def text_cell(value: str, style: str = "", order: float | str | None = None) -> Cell:
     return Cell(
         lambda width, to_the_right: [Segment(fit(value, width, to_the_right), style)], order
     )

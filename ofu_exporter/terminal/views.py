@@ -31,8 +31,8 @@ from ofu_exporter.terminal.job_rows import (
     verdict_words,
     worst_verdict,
 )
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, named
-from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out, text
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words, named
+from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out, text_cell
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.reasons import Reason
@@ -67,9 +67,9 @@ def _row(problem: _Problem) -> TableRow:
     return TableRow(
         subject=f"problem {where} {what}",
         cells={
-            "where": text(where, style, where),
-            "what": text(what, style, what),
-            "advice": text(advice),
+            "where": text_cell(where, style, where),
+            "what": text_cell(what, style, what),
+            "advice": text_cell(advice),
         },
         details=lambda: [("where", where), ("what", what), ("what to do", advice)],
         words=f"{where} {what}",
@@ -103,7 +103,7 @@ def _of_node(answer: SceneAnswer, node: NodeJson) -> Iterator[_Problem]:
 
 def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
     for gpu in node.gpus:
-        place = f"{where} GPU {gpu_name(gpu)}"
+        place = f"{where} GPU {gpu_label(gpu)}"
         quiet = (Reason.STARTING.value, Reason.PAUSED.value)
         if gpu.unavailable is not None and gpu.unavailable not in quiet:
             what = f"not measured: {in_words(gpu.unavailable, gpu.detail)}"

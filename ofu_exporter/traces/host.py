@@ -193,7 +193,7 @@ def pauses(timeline: Timeline) -> list[Pause]:
     ]
 
 
-def counted(timeline: Timeline, pattern: re.Pattern[str]) -> dict[str, int]:
+def event_counts(timeline: Timeline, pattern: re.Pattern[str]) -> dict[str, int]:
     """How often events on the host with such names occurred."""
     wanted = _ByName(timeline, pattern.search)
     counts: dict[str, int] = {}

@@ -15,9 +15,9 @@ from ofu_exporter.hardware import tiles
 from ofu_exporter.traces import formats, kernel_names
 from ofu_exporter.traces.families import Kind, collective_of, kind_of
 from ofu_exporter.traces.formats import Profile
-from ofu_exporter.traces.host import Launches, counted, pauses
+from ofu_exporter.traces.host import Launches, event_counts, pauses
 from ofu_exporter.traces.ranks import MOST_COLLECTIVES, Collective
-from ofu_exporter.traces.seconds import IDLE, Split, SplitTime, TimeCell
+from ofu_exporter.traces.seconds import IDLE_PART, Split, SplitTime, TimeCell
 from ofu_exporter.traces.sweep import NOTHING
 from ofu_exporter.traces.timeline import Activities, Timeline
 from ofu_exporter.values.trace import (
@@ -69,7 +69,7 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> tuple[Profile, list[Gpu
 
 def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
     launches, paused = Launches(timeline), pauses(timeline)
-    counts = counted(timeline, CPU_COLLECTIVES)
+    counts = event_counts(timeline, CPU_COLLECTIVES)
     numbers = sorted(timeline.steps, key=timeline.steps.__getitem__)
     windows = _windows([timeline.steps[number] for number in numbers])
     until = float("inf")
@@ -134,7 +134,7 @@ def _rank_time(timeline: Timeline, gpu: int, split: SplitTime, steps: Sequence[i
     idle: dict[str, float] = {}
     families: dict[str, float] = {}
     for cell in split.cells:
-        sums = idle if cell.kind == IDLE else families
+        sums = idle if cell.kind == IDLE_PART else families
         sums[cell.family] = sums.get(cell.family, 0.0) + cell.seconds / total
     parts = split.parts
     exposed, all_of_it = parts.communication * total, split.communication_seconds
@@ -168,7 +168,7 @@ def _kernels(cells: Sequence[TimeCell], total: float) -> Iterator[KernelTime]:
     """The kernels that took most, each with the operator that launched most of it."""
     by_name: dict[str, list[TimeCell]] = {}
     for cell in cells:
-        if cell.kind != IDLE:
+        if cell.kind != IDLE_PART:
             by_name.setdefault(cell.name, []).append(cell)
     sums = {name: sum(each.seconds for each in some) for name, some in by_name.items()}
     for name in sorted(sums, key=lambda each: -sums[each])[:MOST_KERNELS]:

@@ -13,7 +13,7 @@ from ofu_exporter.traces.sweep import NOTHING, Piece, pieces
 from ofu_exporter.traces.timeline import Activities, Names
 from ofu_exporter.values.trace import TimeParts
 
-IDLE = len(Kind)
+IDLE_PART = len(Kind)
 """The fifth part, beside the kinds of work."""
 QUEUED_GAP = 10.0
 """Most microseconds that a GPU needs between two kernels that are queued; what takes longer waits for something."""
@@ -92,7 +92,7 @@ class Split:
                 self._seconds[cell] += piece.end - piece.start
                 by_step.add(piece.start, piece.end, self._keys[cell].kind)
             else:
-                by_step.add(piece.start, piece.end, IDLE)
+                by_step.add(piece.start, piece.end, IDLE_PART)
                 for seconds, key in self._gap(piece):
                     self._seconds[self._number(key)] += seconds
         cells = [self._cell(number, key, names) for number, key in enumerate(self._keys)]
@@ -146,7 +146,7 @@ class Split:
         launched = min(max(launches.starts[place], gap.start), gap.end)
         for pause, seconds in self._paused(gap.start, launched):
             left -= seconds
-            yield seconds, CellKey(IDLE, pause.name, operator, scope, pause.idle, False)
+            yield seconds, CellKey(IDLE_PART, pause.name, operator, scope, pause.idle, False)
             if pause.start < gap.start and pause.idle in _DRAINED:
                 drained = pause
         if left > 0:
@@ -154,7 +154,7 @@ class Split:
             name = NOTHING if drained is None else drained.name
             yield (
                 left,
-                CellKey(IDLE, name, operator, scope, drained.idle if drained else why, False),
+                CellKey(IDLE_PART, name, operator, scope, drained.idle if drained else why, False),
             )
 
     def _queued(
@@ -165,11 +165,11 @@ class Split:
         waits = self._has_streams and left > QUEUED_GAP
         for pause, seconds in self._paused(gap.start, gap.end) if waits else ():
             left -= seconds
-            yield seconds, CellKey(IDLE, pause.name, operator, scope, Idle.STALLED, False)
+            yield seconds, CellKey(IDLE_PART, pause.name, operator, scope, Idle.STALLED, False)
         if left > 0:
             why = Idle.OTHER_STREAM if waits else Idle.BETWEEN_LAUNCHES
             why = why if is_known else Idle.UNKNOWN
-            yield left, CellKey(IDLE, NOTHING, operator, scope, why, False)
+            yield left, CellKey(IDLE_PART, NOTHING, operator, scope, why, False)
 
     def _paused(self, start: float, end: float) -> Iterator[tuple[Pause, float]]:
         """The pauses within a time; times come in order."""
@@ -204,7 +204,7 @@ class SplitTime:
 
     @property
     def parts(self) -> TimeParts:
-        sums = [0.0] * (IDLE + 1)
+        sums = [0.0] * (IDLE_PART + 1)
         for cell in self.cells:
             sums[cell.kind] += cell.seconds
         return shares(sums) or TimeParts(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -233,7 +233,7 @@ class _Steps:
 
     def __init__(self, windows: Sequence[tuple[float, float]]) -> None:
         self._windows = windows
-        self._sums = [[0.0] * (IDLE + 1) for _ in windows]
+        self._sums = [[0.0] * (IDLE_PART + 1) for _ in windows]
         self._at = 0
 
     def add(self, start: float, end: float, kind: int) -> None:

@@ -17,7 +17,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reported import Bound
 
-Kind = Literal["aligned", "unaligned", "square", "noise", "clock"]
+TrialKind = Literal["aligned", "unaligned", "square", "noise", "clock"]
 """Why a product is run: random multiples of 16, random sides, the curve over sizes, clock noise, clock domains."""
 
 
@@ -25,7 +25,7 @@ Kind = Literal["aligned", "unaligned", "square", "noise", "clock"]
 class Product:
     """C[m, n] = A[m, k] B[k, n], row-major, to be run for some time."""
 
-    kind: Kind
+    kind: TrialKind
     precision: str
     m: int
     n: int

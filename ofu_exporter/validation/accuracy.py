@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ofu_exporter.validation import Kind, Trial
+from ofu_exporter.validation import Trial, TrialKind
 from ofu_exporter.validation.results import Result, steady_windows
 from ofu_exporter.values.gpu import Rating
 
 CardVerdict = Literal["inside", "outside", "not_judged"]
-JUDGED: Kind = "aligned"
+JUDGED: TrialKind = "aligned"
 """The kind of products that the bounds are for: random multiples of 16, as in the paper's Table II."""
 
 
@@ -48,7 +48,7 @@ class Errors:
 @dataclass(frozen=True, slots=True)
 class AccuracyRow:
     precision: str
-    kind: Kind
+    kind: TrialKind
     raw: Errors
     exact: Errors | None
     """Errors of OFU adjusted for tiles, for products whose kernel names describe the tiles fully; None = there are
@@ -64,7 +64,7 @@ class AccuracyRow:
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     precision: str
-    kind: Kind
+    kind: TrialKind
     side: float
     """Geometric mean of the three sides."""
     tile_overhead: float | None
@@ -102,8 +102,8 @@ class ClockExcess:
 
 def rows(results: Sequence[Result], bounds: ErrorBounds) -> tuple[AccuracyRow, ...]:
     """The rows of the paper's Table II, in the order in which the precisions were run."""
-    kinds: tuple[Kind, ...] = ("aligned", "unaligned")
-    chosen: dict[tuple[str, Kind], list[Result]] = {
+    kinds: tuple[TrialKind, ...] = ("aligned", "unaligned")
+    chosen: dict[tuple[str, TrialKind], list[Result]] = {
         (precision, kind): []
         for precision in dict.fromkeys(each.product.precision for each in results)
         for kind in kinds
@@ -183,7 +183,7 @@ def _peak(result: Result) -> float:
 
 
 def _row(
-    precision: str, kind: Kind, chosen: Sequence[Result], bounds: ErrorBounds
+    precision: str, kind: TrialKind, chosen: Sequence[Result], bounds: ErrorBounds
 ) -> AccuracyRow | None:
     raw = _errors([(each.utilization, each.mfu) for each in chosen])
     if raw is None:
@@ -203,7 +203,7 @@ def _row(
     )
 
 
-def _judged(kind: Kind, errors: Errors | None, most: float) -> CardVerdict:
+def _judged(kind: TrialKind, errors: Errors | None, most: float) -> CardVerdict:
     if kind != JUDGED or errors is None:
         return "not_judged"
     return "inside" if errors.mean_absolute <= most else "outside"

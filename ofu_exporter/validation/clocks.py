@@ -56,7 +56,7 @@ def domains(
     extra: Sequence[GpuModel] = (),
 ) -> tuple[Domain, ...]:
     """The domain of every precision. `published` are dense peaks in FLOP/s that the user gives."""
-    row = gpu_models.find(gpu, extra)
+    row = gpu_models.find_row(gpu, extra)
     peaks = {**(row.published_peak_flops if row else {}), **published}
     highest = _highest_clocks(trials, rating)
     by_precision: dict[str, list[Result]] = {}

@@ -111,7 +111,7 @@ def _sides(source: random.Random, step: int, past: int = 0) -> tuple[int, int, i
     return side(), side(), side()
 
 
-Progress = Callable[[int, int, Product], None]
+OnProduct = Callable[[int, int, Product], None]
 """Called with the number of a product, the number of all, and the product, before it is run."""
 
 
@@ -123,7 +123,7 @@ class ValidationSession:
     clock: Callable[[], float] = time.monotonic
 
     def run(
-        self, products: Sequence[Product], deadline: float | None, progress: Progress
+        self, products: Sequence[Product], deadline: float | None, progress: OnProduct
     ) -> tuple[Product, ...]:
         """Run the products that are not in the store yet; those that would end too late are left out and returned.
 

@@ -79,7 +79,7 @@ class Share(NamedTuple):
     instances."""
 
 
-WHOLE = Share(1.0, "whole")
+WHOLE_GPU = Share(1.0, "whole")
 
 
 class LinkPeaks(NamedTuple):

@@ -59,7 +59,7 @@ FILLED = (
 """The losses that a bar shows, from the left on; all others are its empty ground."""
 
 
-class Span(NamedTuple):
+class BarPiece(NamedTuple):
     """A piece of a bar of the peak, between two levels from 0 to 1."""
 
     kind: str
@@ -68,7 +68,7 @@ class Span(NamedTuple):
     end: float
 
 
-def spans(used: float, losses: Losses) -> Iterator[Span]:
+def spans(used: float, losses: Losses) -> Iterator[BarPiece]:
     """The pieces of a bar from the left on, as shares of a window: what was used, and what was lost in which part."""
     drawn = reached = 0.0
     lost = ((loss.value, losses[loss]) for loss in FILLED if loss in losses)
@@ -76,7 +76,7 @@ def spans(used: float, losses: Losses) -> Iterator[Span]:
         reached += share
         end = min(reached, 1.0)
         if end > drawn:
-            yield Span(kind, drawn, end)
+            yield BarPiece(kind, drawn, end)
             drawn = end
 
 

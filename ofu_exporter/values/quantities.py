@@ -26,7 +26,7 @@ LEAST_FLOPS = 1e7
 """No GPU has a rate in FLOP/s below this; the number is more likely TFLOP/s."""
 
 
-def ratio(stated: object, plain: float = RATIO, most: float = MOST) -> float:
+def parsed_ratio(stated: object, plain: float = RATIO, most: float = MOST) -> float:
     """A ratio from `0.41` or `41%`. Raises ValueError, whose text follows the name of the field.
 
     Plain numbers are below `plain`; what is more must say that it is a percentage. None is above `most`.
@@ -46,7 +46,7 @@ def ratio(stated: object, plain: float = RATIO, most: float = MOST) -> float:
     return value
 
 
-def number(text: str) -> float:
+def positive_number(text: str) -> float:
     """A number above 0 from `12000`, `12,000`, `12_000`, `12k` or `1.2M`. Raises ValueError.
 
     A comma stands before three digits: `1,2` may be 1.2 or 12 and is refused.

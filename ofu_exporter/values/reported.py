@@ -203,7 +203,7 @@ class Compared(NamedTuple):
         )
 
 
-NOTHING = Compared()
+NOTHING_COMPARED = Compared()
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +293,10 @@ class Reported(ABC):
 class ReportsView(Reported):
     """The same with the sums that only the page shows."""
 
-    total: Compared = NOTHING
-    horizon: Compared = NOTHING
+    total: Compared = NOTHING_COMPARED
+    horizon: Compared = NOTHING_COMPARED
     """Sums over the last minutes."""
-    settled: Compared = NOTHING
+    settled: Compared = NOTHING_COMPARED
     """Sums from the first report until a minute ago; they only grow."""
 
     def of_the_past(self) -> ReportsView:
@@ -308,5 +308,5 @@ class ReportsView(Reported):
             recent_stderr_ratio=None,
             recent_stderr_method=None,
             causes=None,
-            horizon=NOTHING,
+            horizon=NOTHING_COMPARED,
         )

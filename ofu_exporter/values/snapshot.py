@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Rating, Share
+from ofu_exporter.values.gpu import WHOLE_GPU, Gpu, GpuKey, Rating, Share
 from ofu_exporter.values.job import NO_START, GpuUsage, Job, JobKey, Run, Start, current_run
 from ofu_exporter.values.losses import NO_LOSSES, LossSums, known_sum
 from ofu_exporter.values.reading import Window
@@ -40,7 +40,7 @@ class GpuView(NamedTuple):
     """After this instant the window must not be shown any more."""
     source: str = ""
     """Name of the source that reads the GPU; "" = the snapshot's first source."""
-    share: Share = WHOLE
+    share: Share = WHOLE_GPU
     """The part of a whole GPU that the device counts as."""
     holders: tuple[Job, ...] = ()
     """The jobs that have the GPU now; its OFU is credited to a job only while it has just one."""

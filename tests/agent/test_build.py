@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.agent.build import rows
+from ofu_exporter.agent.build import custom_rows
 from ofu_exporter.settings import GpuSetting
 
 
@@ -12,7 +12,7 @@ def setting(clock_hz: float, **more: str) -> GpuSetting:
 
 def test_every_row_of_the_users_has_a_key_of_its_own() -> None:
     """By its key a rating is found on the page, so no two rows may share one, nor the table's."""
-    made = rows(
+    made = custom_rows(
         [
             setting(1e9, name="NVIDIA Z999", pci_device_id="2330"),
             setting(2e9, name="NVIDIA Z999", pci_device_id="2331"),

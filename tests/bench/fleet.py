@@ -37,7 +37,7 @@ def measure(nodes: int, rounds: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fleet.yaml"
         path.write_text(text(nodes))
-        fleet = fleet_of(spec.read(path))
+        fleet = fleet_of(spec.read_spec(path))
     agents = [SimulatedAgent(fleet, number, BEGIN, 0.0) for number in range(nodes)]
     started = time.process_time()
     for turn in range(1, rounds + 1):

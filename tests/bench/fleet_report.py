@@ -26,7 +26,7 @@ from tests.helpers.stored_fleet import stored
 
 
 def main() -> None:
-    made = fleet_of(spec.read(Path("paper")))
+    made = fleet_of(spec.read_spec(Path("paper")))
     with tempfile.TemporaryDirectory() as name:
         truth = fleet_truth.write(made, BEGIN, Path(name))
         with stored(Path(name)) as prometheus:

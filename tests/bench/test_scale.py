@@ -12,4 +12,4 @@ from tests.bench import scale
 def test_the_simulator_takes_the_measured_fleet(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(scale.specification(3))
-    assert len(nodes_of(spec.read(path))) == 3
+    assert len(nodes_of(spec.read_spec(path))) == 3

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import answers
-from ofu_exporter.cli.answers import Row, format_option, print_answer
+from ofu_exporter.cli.answers import JsonRow, format_option, print_answer
 
-ROWS: Sequence[Row] = [
+ROWS: Sequence[JsonRow] = [
     {"name": 'a "b", c', "ratio": None, "parts": {"x": 1}},
     {"name": "two\nlines", "ratio": 0.25, "more": True},
 ]
@@ -49,7 +49,7 @@ def test_csv_has_a_column_for_each_name_and_an_empty_cell_for_what_is_not_known(
 
 
 def test_only_what_the_format_needs_is_made(capsys: pytest.CaptureFixture[str]) -> None:
-    def never() -> Sequence[Row]:
+    def never() -> Sequence[JsonRow]:
         raise AssertionError("not needed")
 
     print_answer("text", lambda: "text", never, never)

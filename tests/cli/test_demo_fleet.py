@@ -14,7 +14,7 @@ from ofu_exporter.cli.demo_fleet import month_report
 from ofu_exporter.cli.fleet_report import rendered
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation.fleet import fleet_of
-from ofu_exporter.fleet.simulation.spec import read
+from ofu_exporter.fleet.simulation.spec import read_spec
 from tests.helpers.agent import agent
 from tests.helpers.in_process import call
 
@@ -122,7 +122,7 @@ def test_the_parts_stand_in_the_order_in_which_people_decide(month: FleetReport)
 @pytest.mark.slow
 def test_what_changed_is_what_the_jobs_truly_did_in_both_months(month: FleetReport) -> None:
     """From the minutes of the planted jobs, without any of the report's sums."""
-    jobs = fleet_of(read(Path("month"))).jobs
+    jobs = fleet_of(read_spec(Path("month"))).jobs
 
     def done(first: float, last: float) -> float:
         whole = 64 * (last - first)

@@ -53,7 +53,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("simulated")
-    fleet_truth.write(fleet_of(spec.read(Path("small"))), BEGIN, folder)
+    fleet_truth.write(fleet_of(spec.read_spec(Path("small"))), BEGIN, folder)
     with stored(folder) as running:
         yield running
 
@@ -203,7 +203,7 @@ def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:
     path = tmp_path / "digest.yaml"
     (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     path.write_text(shown)
-    found = config_file.read(path)
+    found = config_file.read_config(path)
     assert found.exempt.dram_busy == 0.6
     assert found.send is not None
 

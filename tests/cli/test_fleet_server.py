@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.cli.fleet_server import ProgressLine, duration, instant
+from ofu_exporter.cli.fleet_server import ProgressLine, instant, since_seconds
 from ofu_exporter.errors import ConfigError
 
 
@@ -13,13 +13,13 @@ from ofu_exporter.errors import ConfigError
     [("1h", 3600), ("90m", 5400), ("14d", 1209600), ("1.5d", 129600), ("2w", 1209600)],
 )
 def test_durations(text: str, seconds: float) -> None:
-    assert duration(text) == seconds
+    assert since_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "1", "d", "-1d", "59m", "99999w", "1e3d", "1 d", "nan"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--since"):
-        duration(text)
+        since_seconds(text)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from ofu_exporter.cli.settings import (
     Given,
     build,
     check_known,
+    configure,
     environment_layer,
     file_layer,
-    load,
     option_models,
     shown,
 )
@@ -34,7 +34,7 @@ def loaded(
     preset: Mapping[str, Given] | None = None,
 ) -> Configured:
     given = {**(flags or {}), **({"config": file} if file else {})}
-    return load(given, preset, environ or {})
+    return configure(given, preset, environ or {})
 
 
 def refusal(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
+from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, finite_number
 from tests.helpers.every import every
 
 steps = st.lists(st.tuples(st.floats(0.001, 40.0), st.floats(0.0, 1.0)), min_size=1, max_size=60)
@@ -136,7 +136,7 @@ def test_a_clock_that_was_set_back_makes_no_interval() -> None:
 @every(["0.4", b"1", True, math.nan, math.inf, -0.1, -1, [0.4], object(), 10**400])
 def test_what_is_no_number_of_zero_or_more_is_not_usable(value: object) -> None:
     with pytest.raises((NotUsable, OverflowError)):
-        number(value)
+        finite_number(value)
 
 
 class HostTensor:
@@ -152,8 +152,8 @@ class HostTensor:
 
 
 def test_a_number_on_the_host_is_read_and_one_on_a_gpu_is_not_waited_for() -> None:
-    assert number(HostTensor("cpu")) == 0.25
+    assert finite_number(HostTensor("cpu")) == 0.25
     far = HostTensor("cuda")
     with pytest.raises(NotUsable, match="on a GPU"):
-        number(far)
+        finite_number(far)
     assert not far.read

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ofu_exporter import __version__
-from ofu_exporter.cli.settings import load
+from ofu_exporter.cli.settings import configure
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.settings import Settings
 from tests.deploy import values_schema, values_table
@@ -144,7 +144,7 @@ def test_the_exporter_understands_its_settings(name: str, tmp_path: Path) -> Non
     file.write_text(text)
     variables = {each["name"]: each.get("value", "x") for each in container(objects)["env"]}
     environ = {key: value for key, value in variables.items() if key.startswith("OFU_")}
-    settings = load({}, environ={**environ, "OFU_CONFIG": str(file)}).settings
+    settings = configure({}, environ={**environ, "OFU_CONFIG": str(file)}).settings
     (port,) = container(objects)["ports"]
     assert settings.listen.endswith(f":{port['containerPort']}")
 

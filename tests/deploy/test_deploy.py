@@ -19,7 +19,7 @@ import yaml
 from ofu_exporter import sources
 from ofu_exporter.agent.sampler import RETRY_SECONDS
 from ofu_exporter.cli import cli
-from ofu_exporter.cli.settings import load
+from ofu_exporter.cli.settings import configure
 from ofu_exporter.settings import Settings, host_and_port
 from tests.deploy.chart import need, run
 from tests.doubles.nvml import Scenario
@@ -50,7 +50,7 @@ def test_the_sample_changes_nothing_as_it_is() -> None:
 def test_the_sample_uncommented_is_the_defaults(tmp_path: Path) -> None:
     file = tmp_path / "ofu-exporter.yaml"
     file.write_text(uncommented((SYSTEMD / "ofu-exporter.yaml").read_text()))
-    sample, default = load({"config": file}, environ={}), load({}, environ={})
+    sample, default = configure({"config": file}, environ={}), configure({}, environ={})
     assert sample.settings == default.settings
     assert sample.sources == default.sources
 

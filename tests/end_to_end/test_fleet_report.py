@@ -24,7 +24,7 @@ Reported = tuple[FleetReport, dict[str, dict[str, Any]]]
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     """The report over the small fleet that ships with the package, and the truth."""
     folder = tmp_path_factory.mktemp("fleet")
-    truth = fleet_truth.write(fleet_of(spec.read(Path("small"))), BEGIN, folder)
+    truth = fleet_truth.write(fleet_of(spec.read_spec(Path("small"))), BEGIN, folder)
     with stored(folder) as prometheus:
         flags = ["--prometheus", prometheus.url, "--since", "24h", "--until", "2025-08-28T00:00Z"]
         done = call("fleet", "report", "--format", "json", *flags)

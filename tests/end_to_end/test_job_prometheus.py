@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
+from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import JobState
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.serving.page import Page
@@ -124,7 +124,7 @@ def left_behind(jobs: Iterable[JobView], at: float) -> dict[JobKey, JobState]:
     """The jobs as they come out of a state file."""
     rows = [totals_of(view, "n", simulated=True).model_dump_json() for view in jobs]
     totals = [JobTotals.model_validate_json(row) for row in rows]
-    states = [resumed(each, Instant(at, EPOCH + at)) for each in totals]
+    states = [resumed_job(each, Instant(at, EPOCH + at)) for each in totals]
     return {state.job.key: state for state in states}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.jobs.state_rows import find_in_file
-from ofu_exporter.jobs.summary import text
+from ofu_exporter.jobs.summary import summary_text
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.values.job import Job
 from tests.helpers.agent import Agent, agent, until
@@ -214,7 +214,7 @@ def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
         assert runs[1]["observed_seconds"] == pytest.approx(second - first)
         assert sum(run["observed_seconds"] for run in runs) == pytest.approx(listed["gpu_seconds"])
         assert {gpu["gpu"] for gpu in listed["gpus"]} == {"0", "1", "2", "3"}
-        assert text(report(running)).count("run since") == 3
+        assert summary_text(report(running)).count("run since") == 3
 
 
 def test_an_id_that_another_user_gets_is_another_record(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, successive_hours
 
 PHASES = st.integers(0, 3_599_999).map(lambda ms: ms / 1000)
 TIMES = st.integers(1_700_000_000, 1_800_000_000).map(float)
@@ -49,8 +49,8 @@ def test_the_phase_is_where_most_stamps_lie() -> None:
 
 
 def test_runs_are_rows_of_successive_hours() -> None:
-    assert [*runs([])] == []
-    assert [*runs([5, 3, 4, 9, 11, 12])] == [(3, 5), (9, 9), (11, 12)]
+    assert [*successive_hours([])] == []
+    assert [*successive_hours([5, 3, 4, 9, 11, 12])] == [(3, 5), (9, 9), (11, 12)]
 
 
 def test_an_hour_belongs_to_the_day_in_which_it_begins() -> None:

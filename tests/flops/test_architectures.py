@@ -8,17 +8,25 @@ from typing import Any
 import pytest
 
 from ofu_exporter.flops import architectures, families
-from ofu_exporter.flops.architectures import FILE, Row, read, rows, summary
+from ofu_exporter.flops.architectures import (
+    FILE,
+    ArchitectureRow,
+    known_architectures,
+    read,
+    summary,
+)
 from tests.helpers.model_table import text
 
 ROWS = [
-    Row("bert", "BertForMaskedLM", 109_514_298, 109_514_298, "forward and backward", "0"),
-    Row("mamba", "MambaForCausalLM", 8, 7, "forward", "0.02", why="backward, no"),
-    Row(
+    ArchitectureRow(
+        "bert", "BertForMaskedLM", 109_514_298, 109_514_298, "forward and backward", "0"
+    ),
+    ArchitectureRow("mamba", "MambaForCausalLM", 8, 7, "forward", "0.02", why="backward, no"),
+    ArchitectureRow(
         "qwen3_vl", "Qwen3VLForConditionalGeneration", None, 5, "forward", refusal='"widths" differ'
     ),
-    Row("bark", "BarkModel", why="it could not be run"),
-    Row("dbrx", "DbrxForCausalLM", why="transformers 5.23.0 cannot build it"),
+    ArchitectureRow("bark", "BarkModel", why="it could not be run"),
+    ArchitectureRow("dbrx", "DbrxForCausalLM", why="transformers 5.23.0 cannot build it"),
 ]
 
 
@@ -36,18 +44,20 @@ def test_the_rows_are_counted() -> None:
 
 
 def test_the_file_is_what_the_command_writes() -> None:
-    assert text(rows()) == FILE.read_text()
-    assert len({each.kind for each in rows()}) == len(rows()) > 600
+    assert text(known_architectures()) == FILE.read_text()
+    assert len({each.kind for each in known_architectures()}) == len(known_architectures()) > 600
 
 
 def test_a_row_has_a_closed_form_where_a_family_reads_its_class() -> None:
     closed = families.architectures()
-    wrong = [each.kind for each in rows() if each.closed != (each.architecture in closed)]
+    wrong = [
+        each.kind for each in known_architectures() if each.closed != (each.architecture in closed)
+    ]
     assert wrong == [], "run `python -m tests.helpers.model_table --closed-form`"
 
 
 def test_recipes_are_within_a_hundredth_where_they_were_not_fitted() -> None:
-    off = {each.kind: float(each.recipe) for each in rows() if each.recipe}
+    off = {each.kind: float(each.recipe) for each in known_architectures() if each.recipe}
     assert sum(abs(each) <= 0.01 for each in off.values()) >= 0.9 * len(off)
 
 
@@ -61,5 +71,5 @@ def test_the_closed_forms_are_those_of_the_code() -> None:
     if f"transformers {version}, " not in FILE.read_text():
         pytest.skip(f"the rows are of another transformers than {version}")
     again: Any = importlib.import_module("tests.helpers.model_table").closed_form_again
-    closed = [each for each in architectures.rows() if each.closed]
+    closed = [each for each in architectures.known_architectures() if each.closed]
     assert [again(each) for each in closed] == closed

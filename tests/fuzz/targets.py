@@ -19,7 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 from ofu_exporter import flops
 from ofu_exporter.agent.records import Records
-from ofu_exporter.cli.settings import load
+from ofu_exporter.cli.settings import configure
 from ofu_exporter.errors import ConfigError, GpuError, SourceError
 from ofu_exporter.jobs.state_file import StateFile
 from ofu_exporter.reports.messages import MfuReport
@@ -329,7 +329,7 @@ def check_settings(data: bytes) -> None:
     """Settings, or a refusal that is short."""
     with file_of(data, "agent.yaml") as path:
         try:
-            load({"config": path}, environ={})
+            configure({"config": path}, environ={})
         except ConfigError as error:
             said = str(error)
         else:

@@ -17,7 +17,7 @@ from ofu_exporter.hardware.gpu_models import (
     GpuModel,
     custom_row,
     estimate,
-    find,
+    find_row,
     markdown,
     normalise,
     rate,
@@ -58,7 +58,7 @@ def device(
 
 
 def key_of(gpu: Gpu) -> str | None:
-    row = find(gpu)
+    row = find_row(gpu)
     return None if row is None else row.key
 
 
@@ -168,24 +168,24 @@ def test_a_capped_part_keeps_its_published_peaks() -> None:
 
 @every(NAMED, lambda _, name: name)
 def test_a_name_resolves_to_its_row(row: GpuModel, name: str) -> None:
-    assert find(device(name)) is row
-    assert find(device(name.replace(" ", "-"))) is row
-    assert find(device(f"  {name.upper()} ")) is row
-    assert find(device(f"{name} MIG 1g.10gb")) is row
-    assert find(device(f"{name} MIG 1c.2g.20gb+me")) is row
-    assert find(device(name, sm_count=row.sm_count)) is row
+    assert find_row(device(name)) is row
+    assert find_row(device(name.replace(" ", "-"))) is row
+    assert find_row(device(f"  {name.upper()} ")) is row
+    assert find_row(device(f"{name} MIG 1g.10gb")) is row
+    assert find_row(device(f"{name} MIG 1c.2g.20gb+me")) is row
+    assert find_row(device(name, sm_count=row.sm_count)) is row
 
 
 @every(IDENTIFIED, lambda _, device_id: device_id)
 def test_a_pci_id_resolves_to_its_row(row: GpuModel, device_id: str) -> None:
     name = row.names[0] if row.names else ""
-    assert find(device(name, device_id)) is row
-    assert find(device(name, device_id.upper())) is row
+    assert find_row(device(name, device_id)) is row
+    assert find_row(device(name, device_id.upper())) is row
     gpu = device("", device_id, row.sm_count, row.chip.compute_capability)
     if device_id not in SHARED_IDS:
-        assert find(gpu) is row
+        assert find_row(gpu) is row
     elif device_id == "25b6":
-        assert find(gpu) is None
+        assert find_row(gpu) is None
     else:  # two boards with one chip and one rating
         assert rated(gpu).tensor_clock_hz == rated(device(name)).tensor_clock_hz
 
@@ -291,11 +291,11 @@ def test_a_relabelled_card_is_told_apart_by_its_maximum_clock() -> None:
 
 
 def test_a_false_name_without_enough_to_go_on_is_unknown() -> None:
-    assert find(replace(RELABELLED, memory_bytes=None)) is None
-    assert find(replace(RELABELLED, memory_bytes=10**9)) is None
-    assert find(replace(RELABELLED, sm_count=131)) is None
+    assert find_row(replace(RELABELLED, memory_bytes=None)) is None
+    assert find_row(replace(RELABELLED, memory_bytes=10**9)) is None
+    assert find_row(replace(RELABELLED, sm_count=131)) is None
     # 132 SMs with 94 GB are H100 NVL, H800 NVL or an SXM part: three ratings.
-    assert find(device("NVIDIA L20", "", 132, None, 94 * 1024)) is None
+    assert find_row(device("NVIDIA L20", "", 132, None, 94 * 1024)) is None
 
 
 def test_compute_capability_settles_a_false_name_where_it_fits_a_row() -> None:
@@ -303,7 +303,7 @@ def test_compute_capability_settles_a_false_name_where_it_fits_a_row() -> None:
     assert key_of(device("NVIDIA A30", "", 108, (8, 0), 80 * 1024)) == "A100-SXM4-80GB"
     # 142 SMs, 48 GB, 8.9: L40, L40S and RTX 6000 Ada, told apart only by the clock.
     ada = device("NVIDIA L20", "", 142, (8, 9), 48 * 1024)
-    assert find(ada) is None
+    assert find_row(ada) is None
     assert key_of(replace(ada, max_sm_clock_hz=2490e6)) == "L40"
 
 
@@ -449,10 +449,10 @@ def test_every_rating_is_usable(row: GpuModel) -> None:
 def test_a_users_row_wins_by_name_and_by_pci_id() -> None:
     mine = custom_row(name="NVIDIA H100 80GB HBM3", tensor_clock_hz=1.7e9)
     other = custom_row(name=" ", pci_device_id="2335", tensor_clock_hz=1.6e9)
-    assert find(device("NVIDIA-H100-80GB-HBM3", "2330"), (other, mine)) is mine
-    assert find(device("NVIDIA H200", "2335"), (mine, other)) is other
-    assert find(device("NVIDIA H200"), (mine, other)) is BY_KEY["H200-SXM"]
-    assert find(device("", ""), (mine, other)) is None
+    assert find_row(device("NVIDIA-H100-80GB-HBM3", "2330"), (other, mine)) is mine
+    assert find_row(device("NVIDIA H200", "2335"), (mine, other)) is other
+    assert find_row(device("NVIDIA H200"), (mine, other)) is BY_KEY["H200-SXM"]
+    assert find_row(device("", ""), (mine, other)) is None
 
 
 def test_a_users_row_is_rated_as_written() -> None:
@@ -490,14 +490,14 @@ def test_a_users_row_that_cannot_work_is_refused() -> None:
 @given(st.text())
 def test_a_name_that_is_no_known_name_is_unknown(name: str) -> None:
     gpu = device(name)  # whose name has escapes for what is not printable
-    assert (find(gpu) is not None) == (normalise(gpu.name) in KNOWN_NAMES)
+    assert (find_row(gpu) is not None) == (normalise(gpu.name) in KNOWN_NAMES)
 
 
 @given(st.sampled_from(sorted(KNOWN_NAMES)), st.text(min_size=1), st.booleans())
 def test_a_known_name_with_something_added_is_unknown(known: str, extra: str, after: bool) -> None:
     name = known + extra if after else extra + known
     gpu = device(name)  # whose name has escapes for what is not printable
-    assert (find(gpu) is not None) == (normalise(gpu.name) in KNOWN_NAMES)
+    assert (find_row(gpu) is not None) == (normalise(gpu.name) in KNOWN_NAMES)
 
 
 @given(
@@ -534,7 +534,7 @@ def test_devices_that_are_rated_under_one_name_are_rated_alike(
     )
 )
 def test_no_device_makes_it_fail(gpu: Gpu) -> None:
-    row = find(gpu)
+    row = find_row(gpu)
     assert row is None or row in ROWS
     rating = rate(gpu)
     assert rating is None or all(value > 0 for value in rating.tensor_clock_hz.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.agent.build import rows
+from ofu_exporter.agent.build import custom_rows
 from ofu_exporter.cli.settings import build, file_layer
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.hardware.unrated import explain, has_no_tensor_pipes, is_vgpu, row_to_write
@@ -37,7 +37,7 @@ def test_the_row_to_write_is_a_setting_that_the_agent_takes(gpu: Gpu, tmp_path: 
     path = tmp_path / "config.yaml"
     path.write_text(found[1].replace("HZ", "1.83e+9"), encoding="utf-8")
     settings = build(Settings, file_layer(path))
-    rating = gpu_models.rate(gpu, rows(settings.gpus))
+    rating = gpu_models.rate(gpu, custom_rows(settings.gpus))
     assert rating is not None
     assert rating.tensor_clock_hz["low_precision"] == 1.83e9
     assert rating.origin == "configured"

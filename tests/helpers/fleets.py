@@ -19,7 +19,7 @@ ONE_JOB = NODES + "jobs:\n  - {name: train, users: [ada], gpus: 8, ofu: 0.4, noi
 def read(text: str, folder: Path) -> spec.SpecFile:
     path = folder / "fleet.yaml"
     path.write_text(text)
-    return spec.read(path)
+    return spec.read_spec(path)
 
 
 def fleet(text: str, folder: Path) -> SimulatedFleet:

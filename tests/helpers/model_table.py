@@ -30,8 +30,8 @@ from typing import Any
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import families
-from ofu_exporter.flops.architectures import FILE, Row, read
-from ofu_exporter.flops.fields import listed
+from ofu_exporter.flops.architectures import FILE, ArchitectureRow, read
+from ofu_exporter.flops.fields import names_in
 
 HEADS: tuple[str, ...] = (
     "IMAGE_TEXT_TO_TEXT",
@@ -70,7 +70,7 @@ SECONDS = 600
 """What a row may compute; on a busy machine, it may wait longer for its turn."""
 HANGS = 900
 BOTH, FORWARD = "forward and backward", "forward"
-LAYERS = listed(
+LAYERS = names_in(
     """
     decoder_layers depth encoder_layers l_layers n_layer n_layers num_decoder_layers num_encoder_layers
     num_hidden_layers num_layers num_refiner_layers num_single_layers r_layers x_layers
@@ -79,10 +79,12 @@ LAYERS = listed(
 """Fields that say how often a layer is repeated. Recipes are made of two of each, where the library builds that."""
 
 
-def text(rows: Iterable[Row]) -> str:
+def text(rows: Iterable[ArchitectureRow]) -> str:
     """Rows as the file has them."""
     file = StringIO()
-    writer = csv.DictWriter(file, [each.name for each in fields(Row)], lineterminator="\n")
+    writer = csv.DictWriter(
+        file, [each.name for each in fields(ArchitectureRow)], lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(asdict(each) for each in rows)
     return file.getvalue()
@@ -100,15 +102,15 @@ def architectures() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def row(kind: str, architecture: str) -> Row:
+def row(kind: str, architecture: str) -> ArchitectureRow:
     """The row of one model, of its default configuration."""
     warnings.simplefilter("ignore")
     try:
         config, lengths = _default(kind, architecture)
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the row's answer
         why = _line(f"no default configuration: {error}")
-        return Row(kind, architecture, why=why, run=_versions())
-    found = closed_form(Row(kind, architecture, run=_versions()), config)
+        return ArchitectureRow(kind, architecture, why=why, run=_versions())
+    found = closed_form(ArchitectureRow(kind, architecture, run=_versions()), config)
     whys: list[str] = []
     for streams in lengths:
         try:
@@ -120,7 +122,9 @@ def row(kind: str, architecture: str) -> Row:
     return replace(found, why=_line(_furthest(whys)))
 
 
-def _ran(found: Row, config: Mapping[str, Any], streams: Mapping[str, int], why: str) -> Row:
+def _ran(
+    found: ArchitectureRow, config: Mapping[str, Any], streams: Mapping[str, int], why: str
+) -> ArchitectureRow:
     """The row of a model that runs: forward and backward, or forward only where the backward pass fails."""
     from ofu_exporter.flops.trace import from_config
 
@@ -166,7 +170,7 @@ def _shallow(value: Any) -> Any:
     return {**made, **of_layers, **{name: min(each, 2) for name, each in deep.items()}}
 
 
-def with_recipe(found: Row) -> Row:
+def with_recipe(found: ArchitectureRow) -> ArchitectureRow:
     """The row with its recipe, where torch executes the model and the row has none."""
     if not found.executed or found.recipe:
         return found
@@ -186,7 +190,7 @@ def _furthest(whys: list[str]) -> str:
     return [*plain, *whys][0]
 
 
-def closed_form(found: Row, config: Mapping[str, Any]) -> Row:
+def closed_form(found: ArchitectureRow, config: Mapping[str, Any]) -> ArchitectureRow:
     """The row with the parameters of the closed form, or with what the default configuration lacks."""
     try:
         model = flops.read(dict(config))
@@ -199,7 +203,7 @@ def closed_form(found: Row, config: Mapping[str, Any]) -> Row:
     return replace(found, ours=ours, refusal="")
 
 
-def closed_form_again(found: Row) -> Row:
+def closed_form_again(found: ArchitectureRow) -> ArchitectureRow:
     """The row with its closed form as the code counts today, and what torch executed as it was."""
     try:
         config, _ = _default(found.kind, found.architecture)
@@ -236,7 +240,7 @@ def _line(text: str) -> str:
     return " ".join(text.split()).replace("|", "/")[:160].rstrip()
 
 
-def _answer(sender: Connection, before: Row) -> None:
+def _answer(sender: Connection, before: ArchitectureRow) -> None:
     """Send the row without its recipe first, which costs the most."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     found = before if before.executed else row(before.kind, before.architecture)
@@ -244,7 +248,7 @@ def _answer(sender: Connection, before: Row) -> None:
     sender.send(with_recipe(found))
 
 
-def _guarded(before: Row) -> Row:
+def _guarded(before: ArchitectureRow) -> ArchitectureRow:
     """The row, out of a process of its own: a model that hangs or needs all memory costs its row alone."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -262,7 +266,7 @@ def _guarded(before: Row) -> Row:
     return found or closed_form_again(replace(before, why=why, run=_versions()))
 
 
-def rows(wanted: list[Row], at_once: int) -> Iterator[Row]:
+def rows(wanted: list[ArchitectureRow], at_once: int) -> Iterator[ArchitectureRow]:
     """The rows with what they lack, as they are ready: what is executed, and recipes."""
     for library in ("torch", "transformers", "diffusers", "ofu_exporter.flops.trace.from_config"):
         importlib.import_module(library)
@@ -271,11 +275,11 @@ def rows(wanted: list[Row], at_once: int) -> Iterator[Row]:
             yield done.result()
 
 
-def _kept(file: Path | None) -> dict[str, Row]:
+def _kept(file: Path | None) -> dict[str, ArchitectureRow]:
     """The rows of a run that was broken off, by their kind."""
     if file is None or not file.exists():
         return {}
-    rows_of = [Row(**json.loads(line)) for line in file.read_text().splitlines()]
+    rows_of = [ArchitectureRow(**json.loads(line)) for line in file.read_text().splitlines()]
     return {each.kind: each for each in rows_of}
 
 
@@ -291,7 +295,7 @@ def main() -> None:
     some = {*(asked.only or asked.renew or ())}
     wanted = [pair for pair in pairs if not some or some & {*pair}]
     found = _kept(asked.kept)
-    lacking = [Row(*pair) for pair in wanted if pair[0] not in found]
+    lacking = [ArchitectureRow(*pair) for pair in wanted if pair[0] not in found]
     if asked.recipes:
         lacking = [written[each.kind] for each in lacking if written[each.kind].executed]
         lacking = [each for each in lacking if not each.recipe]

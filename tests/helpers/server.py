@@ -12,12 +12,12 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ofu_exporter.serving.app import Layer
+from ofu_exporter.serving.app import AppLayer
 from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.guard import WRITER
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server
-from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from ofu_exporter.serving.web_config import NO_WEB_CONFIG, WebConfig
 from ofu_exporter.settings import Settings
 from tests.helpers.agent import SOON, until
 
@@ -37,7 +37,7 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def behind(layer: Layer, app: ASGIApp) -> ASGIApp:
+def behind(layer: AppLayer, app: ASGIApp) -> ASGIApp:
     """The application behind a layer, in the form in which uvicorn takes one: a coroutine function."""
 
     async def layered(scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +48,10 @@ def behind(layer: Layer, app: ASGIApp) -> ASGIApp:
 
 @contextlib.contextmanager
 def serving(
-    app: ASGIApp, limit: ConnectionLimit | None = None, web: WebConfig = NOTHING, **settings: Any
+    app: ASGIApp,
+    limit: ConnectionLimit | None = None,
+    web: WebConfig = NO_WEB_CONFIG,
+    **settings: Any,
 ) -> Iterator[Listeners]:
     """Runs the server until the block ends; a port of its choice unless `listen` says otherwise."""
     listeners = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}), web)

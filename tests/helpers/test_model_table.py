@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.flops.architectures import Row, read
+from ofu_exporter.flops.architectures import ArchitectureRow, read
 from tests.helpers import model_table
 from tests.helpers.model_table import BOTH, FORWARD
 
 BEFORE = [
-    Row("bart", "BartForConditionalGeneration", 5, 5, FORWARD, run="torch 2.13.0; 2026-11-20"),
-    Row("bert", "BertForMaskedLM", 7, 7, FORWARD, run="torch 2.13.0; 2026-11-20"),
-    Row(
+    ArchitectureRow(
+        "bart", "BartForConditionalGeneration", 5, 5, FORWARD, run="torch 2.13.0; 2026-11-20"
+    ),
+    ArchitectureRow("bert", "BertForMaskedLM", 7, 7, FORWARD, run="torch 2.13.0; 2026-11-20"),
+    ArchitectureRow(
         "clip",
         "CLIPModel",
         None,
@@ -28,18 +30,18 @@ BEFORE = [
     ),
 ]
 AFTER = replace(BEFORE[1], executed=BOTH, run="torch 2.15.0; 2026-11-22")
-Command = Callable[..., list[Row]]
+Command = Callable[..., list[ArchitectureRow]]
 
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs the command over a page of its own, where every row that is run again comes out as `AFTER`."""
 
-    def ran(wanted: list[Row], at_once: int) -> Iterator[Row]:
+    def ran(wanted: list[ArchitectureRow], at_once: int) -> Iterator[ArchitectureRow]:
         assert at_once == 2
         return (replace(AFTER, kind=each.kind, architecture=each.architecture) for each in wanted)
 
-    def run(*arguments: str) -> list[Row]:
+    def run(*arguments: str) -> list[ArchitectureRow]:
         monkeypatch.setattr(sys, "argv", ["model_table", *arguments])
         model_table.main()
         return read((tmp_path / "architectures.csv").read_text())

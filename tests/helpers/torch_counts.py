@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.fields import listed
+from ofu_exporter.flops.fields import names_in
 from tests.flops.executions import RECORDED, Execution, difference, recorded
 from tests.flops.small_models import SMALL, Small
 
-UNCHANGED = listed(
+UNCHANGED = names_in(
     """
     chunk_size_feed_forward image_size is_decoder is_encoder_decoder max_position_embeddings output_attentions
     output_hidden_states output_router_logits patch_size return_dict use_cache vocab_size

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask, gather
+from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask_agent, gather
 from ofu_exporter.jobs.totals import JobTotals, merged
 from tests.helpers.every import every
 from tests.helpers.quiet_server import QuietHandler, QuietServer, answering
@@ -142,7 +142,7 @@ def test_a_node_that_is_away_is_named() -> None:
 def test_a_node_that_says_nothing_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         agent = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert ask(agent, "7", seconds=0.2) == NodeAnswer(None, "does not answer: timed out")
+        assert ask_agent(agent, "7", seconds=0.2) == NodeAnswer(None, "does not answer: timed out")
 
 
 def test_a_node_that_hangs_up_is_named() -> None:
@@ -153,7 +153,7 @@ def test_a_node_that_hangs_up_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=hang_up)
         thread.start()
-        answer = ask(f"http://127.0.0.1:{server.getsockname()[1]}", "7")
+        answer = ask_agent(f"http://127.0.0.1:{server.getsockname()[1]}", "7")
         thread.join()
     why = "does not answer: Remote end closed connection without response"
     assert answer == NodeAnswer(None, why)
@@ -161,7 +161,7 @@ def test_a_node_that_hangs_up_is_named() -> None:
 
 def test_the_address_of_an_agent_may_end_in_a_slash() -> None:
     with nodes(a=known()) as ((host,), port, _):
-        assert ask(f"http://{host}:{port}/", "7").totals == JOB
+        assert ask_agent(f"http://{host}:{port}/", "7").totals == JOB
 
 
 def test_a_node_may_be_named_by_its_ipv6_address() -> None:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
-from ofu_exporter.jobs.summary import text
+from ofu_exporter.jobs.summary import summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.values.reported import (
     Adjusted,
@@ -134,9 +134,11 @@ def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str)
     hz = reads * 1.7e9
     squares = reads * 1.7e9**2 + (reads - 1) * (0.1e9) ** 2
     total = POINTS._replace(point_reads=reads, point_hz=hz, point_hz_squares=squares)
-    said = text(reporting(total=total, total_error=total.error()))
+    said = summary_text(reporting(total=total, total_error=total.error()))
     assert line in said
-    assert "may be" not in text(reporting(total_error=Compared(40.0, 34.0, 100.0, 0.5).error()))
+    assert "may be" not in summary_text(
+        reporting(total_error=Compared(40.0, 34.0, 100.0, 0.5).error())
+    )
 
 
 def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_totals import ServedTotals
-from ofu_exporter.jobs.summary import text
+from ofu_exporter.jobs.summary import summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from tests.helpers.documents import reporting
 
@@ -40,14 +40,14 @@ def on_h100(
 
 
 def test_a_job_that_decodes_is_bound_by_memory_and_not_wasted() -> None:
-    said = text(on_h100(dram=0.85, ofu=0.03))
+    said = summary_text(on_h100(dram=0.85, ofu=0.03))
     assert "Bound by memory: 85.0% of what the card can move, 2.85 TB/s a GPU." in said
     assert "Served org/m: tokens prompt 1,500,000, generation 20,000; requests 42" in said
 
 
 def test_the_engines_bytes_stand_beside_the_counters() -> None:
     """2.5 / 3.35 = 74.6 %; 20 FLOPs a byte * 2.8475 TB/s = 56.95 TFLOP/s of 989.4 are 5.8 %."""
-    said = text(on_h100(dram=0.85, ofu=0.03))
+    said = summary_text(on_h100(dram=0.85, ofu=0.03))
     assert "memory moved 2.5 TB/s a GPU, MBU 74.6%; by the card's counter 85.0%" in said
     assert "At its 20 FLOPs a byte so busy a memory allows an OFU of 5.8%" in said
 
@@ -58,20 +58,20 @@ def test_the_engines_bytes_stand_beside_the_counters() -> None:
 def test_other_jobs_are_not_called_bound(
     dram: float, ofu: float, served: tuple[ServedTotals, ...]
 ) -> None:
-    said = text(on_h100(dram, ofu, served=served))
+    said = summary_text(on_h100(dram, ofu, served=served))
     assert "Bound by memory" not in said
     assert f"Memory was busy for {100 * dram:.1f}% of the cycles" in said
 
 
 def test_without_a_bandwidth_nothing_is_said_of_bytes() -> None:
-    said = text(on_h100(0.85, 0.03, is_rated=False))
+    said = summary_text(on_h100(0.85, 0.03, is_rated=False))
     assert "Bound by memory: 85.0% of what the card can move. " in said
     assert "TB/s" not in said
     assert "FLOPs a byte" not in said
 
 
 def test_without_counted_flops_no_ofu_is_promised() -> None:
-    said = text(on_h100(0.85, 0.03, served=(SERVED.model_copy(update={"flops": None}),)))
+    said = summary_text(on_h100(0.85, 0.03, served=(SERVED.model_copy(update={"flops": None}),)))
     assert "MBU 74.6%" in said
     assert "FLOPs a byte" not in said
 
@@ -80,8 +80,8 @@ def test_without_a_counter_of_memory_nothing_is_said_of_it() -> None:
     silent = reporting().model_copy(update={"served": (SERVED,)})
     assert silent.memory_ratio is None
     assert silent.memory_bytes_per_second is None
-    assert "Memory was" not in text(silent)
-    assert "Bound by" not in text(silent)
+    assert "Memory was" not in summary_text(silent)
+    assert "Bound by" not in summary_text(silent)
 
 
 def test_nodes_of_a_job_are_added_and_one_without_a_bandwidth_makes_it_unknown() -> None:
@@ -98,4 +98,4 @@ def test_nodes_of_a_job_are_added_and_one_without_a_bandwidth_makes_it_unknown()
 
 def test_a_name_of_a_model_cannot_break_a_line() -> None:
     served = SERVED.model_copy(update={"served_model": "a\nJob 1 (running)"})
-    assert "\nJob 1" not in text(on_h100(0.85, 0.03, served=(served,)))
+    assert "\nJob 1" not in summary_text(on_h100(0.85, 0.03, served=(served,)))

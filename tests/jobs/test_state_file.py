@@ -21,7 +21,7 @@ from ofu_exporter.jobs.state_file import (
     open_store,
 )
 from ofu_exporter.jobs.state_rows import find_in_file
-from ofu_exporter.jobs.totals import resumed, totals_of
+from ofu_exporter.jobs.totals import resumed_job, totals_of
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support import boot
 from ofu_exporter.values.gpu import GpuKey
@@ -370,7 +370,7 @@ def test_the_share_of_an_instance_comes_back(path: Path) -> None:
     store.save([TOTALS.model_copy(update={"gpus": (part,)})], {}, NOW)
     (job,) = store.load(NOW).jobs
     assert job.gpus == (part,)
-    (usage,) = resumed(job, Instant(0.0, NOW)).usage.values()
+    (usage,) = resumed_job(job, Instant(0.0, NOW)).usage.values()
     assert (usage.share, usage.observed_seconds) == (3 / 7, 90.0)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter.jobs.gpu_totals import RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
-from ofu_exporter.jobs.strip import COLUMNS, StripPiece, shares, strip, strip_lines
+from ofu_exporter.jobs.strip import COLUMNS, StripPiece, by_kind, strip, strip_lines
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.values.progress import Progress, Recovery, RunLine
 
@@ -63,7 +63,7 @@ def test_a_job_that_was_requeued() -> None:
         StripPiece("done again", T + 600, T + 700),
         StripPiece("progress", T + 700, T + 1000),
     ]
-    assert shares(strip(REQUEUED)) == pytest.approx(
+    assert by_kind(strip(REQUEUED)) == pytest.approx(
         {"starting": 0.2, "progress": 0.6, "done again": 0.1, "waiting": 0.1}
     )
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
-from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import JobTotals, merged, resumed, totals_of
+from ofu_exporter.jobs.summary import one_line, summary_text
+from ofu_exporter.jobs.totals import JobTotals, merged, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
@@ -152,7 +152,7 @@ EVERYTHING = JobView(
 
 def test_all_that_is_known_of_a_job_survives_the_file() -> None:
     document = totals_of(EVERYTHING, "n1", simulated=True).model_dump_json()
-    again = resumed(JobTotals.model_validate_json(document), Instant(5.0, 1100.0))
+    again = resumed_job(JobTotals.model_validate_json(document), Instant(5.0, 1100.0))
     assert again == JobState(
         job=EVERYTHING.job,
         began=1000.0,
@@ -176,7 +176,7 @@ def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> N
 
 
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
-    left = resumed(made(), Instant(5.0, 1100.0))
+    left = resumed_job(made(), Instant(5.0, 1100.0))
     assert left.unseen_since == 1100.0
     assert views([left], Instant(105.0, 1200.0)) == ()
 
@@ -198,10 +198,11 @@ def waited(seconds: float | None) -> JobTotals:
 def test_the_time_before_a_job_ran_is_no_part_of_its_observed_share() -> None:
     assert waited(100.0).observed_ratio == pytest.approx(0.75)
     assert waited(100.0).waiting_gpu_seconds == pytest.approx(100.0)
-    assert "Before its first run it held GPUs for 0.03 GPU-hours, which are not counted" in text(
-        waited(100.0)
+    assert (
+        "Before its first run it held GPUs for 0.03 GPU-hours, which are not counted"
+        in summary_text(waited(100.0))
     )
-    assert "Before its first run" not in text(waited(0.0))
+    assert "Before its first run" not in summary_text(waited(0.0))
 
 
 def test_where_nobody_says_whether_a_job_ran_the_waiting_is_unknown() -> None:
@@ -212,7 +213,7 @@ def test_where_nobody_says_whether_a_job_ran_the_waiting_is_unknown() -> None:
 
 
 def test_waiting_goes_on_after_a_restart() -> None:
-    kept = resumed(
+    kept = resumed_job(
         JobTotals.model_validate_json(waited(100.0).model_dump_json()), Instant(0.0, 1100.0)
     )
     assert kept.usage[GpuKey("GPU-0", "")].waiting_seconds == 100.0
@@ -240,6 +241,6 @@ def test_runs_of_several_nodes_are_in_the_order_of_time_then_of_nodes() -> None:
 
 
 def test_the_last_run_of_a_file_is_the_one_that_goes_on() -> None:
-    left = resumed(made(runs=(run(1000.0), run(1100.0), run(1200.0))), Instant(5.0, 1300.0))
+    left = resumed_job(made(runs=(run(1000.0), run(1100.0), run(1200.0))), Instant(5.0, 1300.0))
     assert left.run_began == 1200.0
     assert [each.began for each in left.earlier] == [1000.0, 1100.0]

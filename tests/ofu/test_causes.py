@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.ofu.causes import bounds, named
+from ofu_exporter.ofu.causes import bounds, certain_cause
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import Bounds, Cause
 from ofu_exporter.values.reading import Activity, Window
@@ -43,6 +43,6 @@ def test_what_is_unknown_may_be_all_and_a_model_without_nvlink_has_pcie_alone() 
 
 def test_a_cause_is_named_only_where_it_is_larger_than_every_other_can_be() -> None:
     others = {Cause.LINKS: Bounds(0.0, 5.0), Cause.NONE: Bounds(0.0, 1.0)}
-    assert named({Cause.MEMORY: Bounds(5.1, 9.0), **others}) is Cause.MEMORY
-    assert named({Cause.MEMORY: Bounds(5.0, 9.0), **others}) is None
-    assert named({Cause.MEMORY: Bounds(0.0, 1.0), Cause.NONE: Bounds(2.0, 3.0)}) is None
+    assert certain_cause({Cause.MEMORY: Bounds(5.1, 9.0), **others}) is Cause.MEMORY
+    assert certain_cause({Cause.MEMORY: Bounds(5.0, 9.0), **others}) is None
+    assert certain_cause({Cause.MEMORY: Bounds(0.0, 1.0), Cause.NONE: Bounds(2.0, 3.0)}) is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.jobs.totals import resumed, totals_of
+from ofu_exporter.jobs.totals import resumed_job, totals_of
 from ofu_exporter.ofu import doubt
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
@@ -167,7 +167,7 @@ def test_an_agent_that_ends_in_between_counts_the_gap_as_held_and_not_observed()
     node.run(10.0, 40.0)
     left = totals_of(node.job("ns/1"), "n1", simulated=False)
     after = Node(1)
-    after.state = State(jobs={POD.key: resumed(left, Instant(0.0, EPOCH + 50.0))})
+    after.state = State(jobs={POD.key: resumed_job(left, Instant(0.0, EPOCH + 50.0))})
     after.epoch = EPOCH + 50.0
     after.give(0.0, whole(POD, "0"))
     after.run(0.0, 10.0)

@@ -9,8 +9,8 @@ from ofu_exporter.ofu.holders import (
     HANDOVER_SECONDS,
     MEMORY_SECONDS,
     MOST_CHANGES,
-    History,
     Holding,
+    Holdings,
     changed,
     resolve,
     sole_holding,
@@ -22,13 +22,13 @@ A, B = Job("slurm", "1"), Job("slurm", "2")
 GPUS = [gpu(0), gpu(1), gpu(2)]
 
 
-def sole_holder(held: History, start: float, end: float) -> Job | None:
+def sole_holder(held: Holdings, start: float, end: float) -> Job | None:
     holding = sole_holding(held, start, end)
     return holding.jobs[0] if holding else None
 
 
-def history(*changes: tuple[float, tuple[Job, ...]]) -> History:
-    made: History = ()
+def history(*changes: tuple[float, tuple[Job, ...]]) -> Holdings:
+    made: Holdings = ()
     for at, jobs in changes:
         made = changed(made, Holding(at, jobs))
     return made
@@ -115,7 +115,7 @@ def test_the_same_owner_again_is_no_change() -> None:
 def test_the_memory_is_bounded_and_reaches_far_enough(
     steps: list[tuple[float, tuple[Job, ...]]],
 ) -> None:
-    held: History = ()
+    held: Holdings = ()
     told: list[tuple[float, tuple[Job, ...]]] = []
     now = 0.0
     for pause, jobs in steps:

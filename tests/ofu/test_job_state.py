@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
+from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import GRACE_SECONDS, MOST_ENDED, MOST_RUNS, JobState, credit
 from ofu_exporter.ofu.observed import FINE_SECONDS, GRAIN_SECONDS, RECENT_SECONDS, observed
 from ofu_exporter.ofu.parts import split
@@ -18,7 +18,7 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey
 from ofu_exporter.values.reading import ActivitySample, Window
-from ofu_exporter.values.reported import NOTHING, Compared
+from ofu_exporter.values.reported import NOTHING_COMPARED, Compared
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -106,7 +106,7 @@ def test_a_run_on_another_gpu_has_that_one_gpu() -> None:
     assert node.job().held_seconds == pytest.approx(30.0), "of both runs"
     totals = totals_of(node.job(), "n1", simulated=False)
     assert (totals.gpu_count, len(totals.gpus)) == (1.0, 2)
-    assert resumed(totals, Instant(40.0, EPOCH + 40)).gpu_count == 1.0
+    assert resumed_job(totals, Instant(40.0, EPOCH + 40)).gpu_count == 1.0
     node.give(40.0, whole(second, "0", "1"))
     node.run(40.0, 50.0)
     assert node.job().gpu_count == 2.0, "it has grown"
@@ -269,7 +269,7 @@ def restart(node: Node, now: float, file: dict[JobKey, str]) -> None:
     for view in node.last.jobs:
         file[view.job.key] = totals_of(view, "n1", simulated=False).model_dump_json()
     saved = [JobTotals.model_validate_json(row) for row in file.values()]
-    states = [resumed(each, Instant(now, EPOCH + now)) for each in saved]
+    states = [resumed_job(each, Instant(now, EPOCH + now)) for each in saved]
     node.state = State(jobs={state.job.key: state for state in states})
     node.tick(now)
 
@@ -352,7 +352,7 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     node.run(30.0, 60.0, tensor=0.6)
     usage = [*node.job().usage.values()]
     assert observed(usage, 0.0, 60.0).gpu_seconds == pytest.approx(2 * 50)
-    assert observed(usage, 20.0, 30.0) == NOTHING
+    assert observed(usage, 20.0, 30.0) == NOTHING_COMPARED
     assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
         2 * (10 * 0.2 + 10 * 0.6) * CLOCK
     )
@@ -384,7 +384,7 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     variance = {1.0: math.fsum(squares[:2]) + squares[2 % count] / 4, 5.0: squares[0] / 4}[window]
     assert half[1:4] == pytest.approx((first.utilization_seconds / 2, 2.5, variance))
     unsaid = half._replace(edge_seconds=0.0, overstated_seconds=0.0)
-    assert unsaid[4:] == NOTHING[4:], "its end alone is cut"
+    assert unsaid[4:] == NOTHING_COMPARED[4:], "its end alone is cut"
 
 
 def test_a_window_is_remembered_in_its_parts() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
+from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
@@ -29,7 +29,7 @@ def restart(node: Node, now: float) -> None:
     """Another agent goes on with what the state file has of the jobs."""
     rows = [totals_of(view, "n1", simulated=False).model_dump_json() for view in node.last.jobs]
     at = Instant(now, EPOCH + now)
-    jobs = [resumed(JobTotals.model_validate_json(row), at) for row in rows]
+    jobs = [resumed_job(JobTotals.model_validate_json(row), at) for row in rows]
     owners = OwnerState(watched_until=at.unix, credited=credited_before(jobs, at))
     node.state = State(jobs={state.job.key: state for state in jobs}, owners=owners)
     node.tick(now)

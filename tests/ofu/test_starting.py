@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
+from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.starting import BUSY_SECONDS, settled
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
@@ -143,7 +143,7 @@ def test_restarts_of_nvrx_count_once_when_its_files_are_read_late(requeues: int 
     for cycles, expected in read:
         node.give(30.0, whole(replace(again, cycles=cycles), "0"))
         assert node.job().restarts == expected
-    left = resumed(totals_of(node.job(), "n1", False), Instant(40.0, EPOCH + 40.0))
+    left = resumed_job(totals_of(node.job(), "n1", False), Instant(40.0, EPOCH + 40.0))
     node.state = State(jobs={A.key: left})
     read = [(None, 4), (3, 4), (4, 5)]
     for cycles, expected in read:
@@ -204,7 +204,7 @@ def test_the_starts_of_a_job_are_told_from_when_until_when() -> None:
     times = ((EPOCH + 10.0, EPOCH + 20.0), (EPOCH + 40.0, EPOCH + 55.0))
     assert node.job().starts == tuple(map(pytest.approx, times))
     document = totals_of(node.job(), "n1", False).model_dump_json()
-    left = resumed(JobTotals.model_validate_json(document), Instant(75.0, EPOCH + 75.0))
+    left = resumed_job(JobTotals.model_validate_json(document), Instant(75.0, EPOCH + 75.0))
     node.state = State(jobs={A.key: left})
     node.give(75.0, whole(replace(A, restarts=2), "0"))
     node.run(75.0, 80.0, tensor=0.0)
@@ -233,7 +233,7 @@ def test_an_agent_that_starts_again_goes_on(works: bool) -> None:
     node = begun()
     node.run(10.0, 30.0, tensor=0.5 if works else 0.0)
     document = totals_of(node.job(), "n1", False).model_dump_json()
-    left = resumed(JobTotals.model_validate_json(document), Instant(30.0, EPOCH + 30.0))
+    left = resumed_job(JobTotals.model_validate_json(document), Instant(30.0, EPOCH + 30.0))
     node.state = State(jobs={A.key: left})
     node.give(30.0, whole(A, "0"))
     node.run(30.0, 50.0, tensor=0.0)

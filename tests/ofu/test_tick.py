@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import custom_row
 from ofu_exporter.ofu.tick import FORGET_AFTER_SECONDS, MOST_GONE, State, Tick, step
-from ofu_exporter.reports.coverage import sums_of
+from ofu_exporter.reports.coverage import reported_sums
 from ofu_exporter.values.gpu import Gpu, Share
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
@@ -238,7 +238,7 @@ def test_instances_add_up_as_the_parts_of_one_gpu(
     assert sum(view.observed_seconds for view in views) == pytest.approx(share * at)
     used = sum(view.utilization_seconds for view in views)
     assert used == pytest.approx(ofu * at, abs=1e-7)
-    compared = sums_of(0.5, 0.0, at, job.usage.values())
+    compared = reported_sums(0.5, 0.0, at, job.usage.values())
     assert compared.gpu_seconds == pytest.approx(share * at)
     assert compared.utilization_seconds == pytest.approx(ofu * at)
     assert compared.mfu_seconds == pytest.approx(0.5 * share * at)

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.engine_pages import EngineSeries, digest
+from ofu_exporter.reports.engine_pages import EngineSeries, short_hash
 
 VLLM = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -213,5 +213,5 @@ def test_a_gauge_is_read_of_all_ranks() -> None:
 def test_series_differ_by_their_labels() -> None:
     page = engine_pages.read(SGLANG)
     assert page is not None
-    rank = digest('{model_name="m"}')
+    rank = short_hash('{model_name="m"}')
     assert EngineSeries("tokens", "generation", "m", rank) in page.counters

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.reports.kept_model import MOST_KEPT_BYTES, KeptModel, completed, keep
+from ofu_exporter.reports.kept_model import MOST_KEPT_BYTES, KeptModel, completed, keep_model
 from ofu_exporter.reports.messages import ModelBody
 from ofu_exporter.reports.stated import Hardware, flops_per_token
 from ofu_exporter.values.reasons import ReportRejection
@@ -51,7 +51,7 @@ def test_another_batch_is_another_model() -> None:
 
 def test_the_text_of_a_model_comes_back_as_it_was() -> None:
     body = ModelBody.model_validate({**LLAMA, "forward_only": True})
-    kept = keep(body)
+    kept = keep_model(body)
     assert kept.body() == body
     assert kept.forward_only
     assert len(kept.text) < 1000
@@ -61,7 +61,7 @@ def test_a_text_too_long_to_keep_leaves_its_numbers() -> None:
     digits = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=90_000))
     noise = {f"_{place}": digits[place : place + 9000] for place in range(0, 90_000, 9000)}
     body = ModelBody.model_validate({**LLAMA, "config": {**config("llama-3-8b"), **noise}})
-    kept = keep(body)
+    kept = keep_model(body)
     assert (kept.text, kept.body()) == (b"", None)
     assert len(digits) > MOST_KEPT_BYTES
     assert kept.flops_per_token == flops_per_token(ModelBody.model_validate(LLAMA))

@@ -14,8 +14,8 @@ from ofu_exporter.reports.progress import (
     LONGEST_SECONDS,
     Countable,
     after_report,
-    begun,
     restarted,
+    working_since,
 )
 from ofu_exporter.values.progress import MOST_RUNS, MOST_SPANS, Progress, RunLine
 
@@ -307,9 +307,9 @@ def test_however_many_events_a_start_has_their_time_counts_once_it_is_over() -> 
         progress = after_report(progress, event, "", Countable(DAY, DAY + n + 1, GPUS, True))
     assert len(progress.unsure) == MOST_SPANS
     assert progress.is_possible
-    after = begun(progress, DAY)
+    after = working_since(progress, DAY)
     assert (after.evaluation_seconds, after.checkpoint_seconds) == (11 * GPUS, 85 * GPUS)
-    later = begun(progress, DAY + 3 * MOST_SPANS - 10)
+    later = working_since(progress, DAY + 3 * MOST_SPANS - 10)
     assert 0 < (later.checkpoint_seconds or 0.0) < 20 * GPUS, "what were many is cut as one"
 
 

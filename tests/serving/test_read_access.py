@@ -32,7 +32,7 @@ from ofu_exporter.serving.read_access import (
     Passwords,
     ReadAccess,
 )
-from ofu_exporter.serving.web_config import NOTHING, WebConfig
+from ofu_exporter.serving.web_config import NO_WEB_CONFIG, WebConfig
 from tests.helpers.agent import SOON, until
 from tests.helpers.passwords import basic, hashed
 from tests.helpers.server import Client, behind, post, serving, tell
@@ -227,7 +227,7 @@ def test_wrong_passwords_are_logged_once_a_minute(caplog: pytest.LogCaptureFixtu
 
 def test_closed_reading_is_not_opened_while_the_agent_runs() -> None:
     reading = ReadAccess(WEB)
-    for web in (NOTHING, WebConfig(file=Path("web.yml"))):
+    for web in (NO_WEB_CONFIG, WebConfig(file=Path("web.yml"))):
         with pytest.raises(ConfigError, match="cannot be opened without a restart"):
             reading.renew(web)
 

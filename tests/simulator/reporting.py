@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.coverage import sums_of
+from ofu_exporter.reports.coverage import reported_sums
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reported import Verdict
@@ -147,7 +147,7 @@ class Reporter:
     def _judge(self, start: float, end: float, mfu: float) -> None:
         assert self._last is not None
         (view,) = self._last.jobs
-        sums = sums_of(mfu, START + start, START + end, view.usage.values())
+        sums = reported_sums(mfu, START + start, START + end, view.usage.values())
         if sums.gpu_seconds < 0.99 * (end - start):
             return  # a part of it was before the first window
         assert sums.ofu is not None

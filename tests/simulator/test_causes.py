@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ofu_exporter.ofu.causes import named
+from ofu_exporter.ofu.causes import certain_cause
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import NO_LOSSES, Cause, Loss, LossSums
@@ -78,7 +78,7 @@ def test_the_bounds_hold_the_truth_of_95_jobs_of_100(cause: Cause) -> None:
 
 @pytest.mark.slow
 def test_a_cause_that_is_named_is_the_largest_in_99_of_100() -> None:
-    found = [(named(sums.causes), truth) for sums, truth in jobs()]
+    found = [(certain_cause(sums.causes), truth) for sums, truth in jobs()]
     told = [(cause, truth) for cause, truth in found if cause is not None]
     right = [
         cause

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ofu_exporter.cli.settings import load
+from ofu_exporter.cli.settings import configure
 from ofu_exporter.terminal.own_sampler import ORIGIN, OwnSampler
 from ofu_exporter.terminal.scene import ofu_of
 from tests.helpers.agent import SOON, until
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_the_gpus_are_sampled_with_their_jobs_and_let_go_of() -> None:
     flags = {"source": "simulate", "scheduler": "simulate", "interval": "0.2"}
     before = {thread.name for thread in threading.enumerate()}
-    sampler = OwnSampler(load(flags, environ={}))
+    sampler = OwnSampler(configure(flags, environ={}))
     sampler.start()
     try:
         scene = sampler.complete(SOON)

@@ -15,7 +15,7 @@ from ofu_exporter.terminal.table import (
     TerminalColumn,
     joined,
     lay_out,
-    text,
+    text_cell,
     widths,
 )
 from ofu_exporter.terminal.views import VIEWS, Choice, sections
@@ -72,7 +72,9 @@ def test_every_cell_has_the_width_that_it_is_given(view: str) -> None:
 
 def test_a_row_may_say_something_in_the_place_of_its_last_columns() -> None:
     row = TableRow(
-        "x", {"a": text("1"), "b": joined(("lost: ", "bad"), ("why", "")), "c": text("no")}, list
+        "x",
+        {"a": text_cell("1"), "b": joined(("lost: ", "bad"), ("why", "")), "c": text_cell("no")},
+        list,
     )
     (_, laid) = lay_out([TableSection("T", COLUMNS, [row._replace(rest_from="b")])], 30)
     assert words(laid).rstrip() == "1    lost: why"

@@ -106,7 +106,7 @@ class SimulatedMachine:
         options = driver.Options(simulated_gpus=1, seed=seed, simulated_cycles=cycles)
         (self.probe,) = driver.Source(options, self.clock).open()
         (self._gpu,) = self.probe.gpus()
-        row = gpu_models.find(self._gpu)
+        row = gpu_models.find_row(self._gpu)
         assert row is not None
         self._flops_per_cycle = dict(row.chip.flops_per_cycle_per_sm)
         self._seed = seed

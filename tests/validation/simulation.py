@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.agent.lanes import SamplingPace
-from ofu_exporter.cli.validate import Place
+from ofu_exporter.cli.validate import Instruments
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.settings import Configured
 from ofu_exporter.validation import Product, Trial
@@ -43,7 +43,7 @@ def bench(path: Path, seed: int = 1, cycles: bool = False, pace: SamplingPace = 
     return Bench(machine, ValidationSession(machine, machine, store, machine.clock), rating)
 
 
-def simulated_place(configured: Configured, gpu: int, stack: ExitStack) -> Place:
+def simulated_place(configured: Configured, gpu: int, stack: ExitStack) -> Instruments:
     """Where the command measures when it is run with this as its `obj` and the source simulate."""
     settings, options = configured.settings, configured.sources["simulate"].model_dump()
     pace = SamplingPace(settings.interval, settings.clock_interval)

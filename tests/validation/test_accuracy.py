@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.agent.lanes import SamplingPace
-from ofu_exporter.validation import Kind, Product, Tiling, accuracy
+from ofu_exporter.validation import Product, Tiling, TrialKind, accuracy
 from ofu_exporter.validation.accuracy import AccuracyRow, ErrorBounds
 from ofu_exporter.validation.results import Result
 from ofu_exporter.values.reported import Bound
@@ -25,7 +25,7 @@ def made(
     overhead: float | None = None,
     bound: Bound = "exact",
     precision: str = "bf16",
-    kind: Kind = "aligned",
+    kind: TrialKind = "aligned",
     side: int = 4096,
     peak: float = 1e15,
 ) -> Result:

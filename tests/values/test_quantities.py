@@ -18,7 +18,7 @@ from ofu_exporter.values import quantities
 def test_a_ratio_is_a_number_or_says_that_it_is_a_percentage(
     given_: str | float, read: float
 ) -> None:
-    assert quantities.ratio(given_) == pytest.approx(read, rel=1e-15)
+    assert quantities.parsed_ratio(given_) == pytest.approx(read, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -35,27 +35,29 @@ def test_what_is_likely_a_percentage_is_refused_with_both_ways_to_write_it(
     given_: str | float, words: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
-        quantities.ratio(given_)
+        quantities.parsed_ratio(given_)
 
 
 @pytest.mark.parametrize("given_", [True, None, "", "%", "x%", "nan", "inf%", -0.1, "-1%", "1001%"])
 def test_what_is_no_ratio_at_all_is_refused(given_: object) -> None:
     with pytest.raises(ValueError, match=r"is not|cannot be"):
-        quantities.ratio(given_)
+        quantities.parsed_ratio(given_)
 
 
 def test_a_quantity_may_have_a_lower_limit() -> None:
     with pytest.raises(
         ValueError, match=re.escape("write 0.01 or 1%, or 100% if it is above 100 %")
     ):
-        quantities.ratio(1, quantities.OVERHEAD)
-    assert quantities.ratio(0.999, quantities.OVERHEAD) == 0.999
-    assert quantities.ratio("200%", quantities.OVERHEAD) == 2.0
+        quantities.parsed_ratio(1, quantities.OVERHEAD)
+    assert quantities.parsed_ratio(0.999, quantities.OVERHEAD) == 0.999
+    assert quantities.parsed_ratio("200%", quantities.OVERHEAD) == 2.0
 
 
 @given(st.floats(0, 10))
 def test_what_is_written_is_read_as_the_same(value: float) -> None:
-    assert quantities.ratio(quantities.written(value, 1.0), 1.0) == pytest.approx(value, rel=1e-12)
+    assert quantities.parsed_ratio(quantities.written(value, 1.0), 1.0) == pytest.approx(
+        value, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_what_is_written_is_read_as_the_same(value: float) -> None:
     ],
 )
 def test_a_number_is_read_as_people_write_it(written: str, value: float) -> None:
-    assert quantities.number(written) == pytest.approx(value, rel=1e-15)
+    assert quantities.positive_number(written) == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_a_number_is_read_as_people_write_it(written: str, value: float) -> None
 )
 def test_what_may_be_another_number_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):
-        quantities.number(written)
+        quantities.positive_number(written)
 
 
 def test_units_of_flops_are_told_by_magnitude() -> None:

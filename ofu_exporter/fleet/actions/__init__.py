@@ -110,7 +110,7 @@ def _escape(letter: str) -> str:
     return r"\x60" if letter == "`" else letter.encode("unicode_escape").decode()
 
 
-def named(rows: list[JobRow]) -> str:
+def jobs_named(rows: list[JobRow]) -> str:
     """One job, or some of one name with their count."""
     first = rows[0]
     name = first.job_name or f"job {first.shown_name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, by_name, command, ids, named, price_of
+from ofu_exporter.fleet.actions import Action, by_name, command, ids, jobs_named, price_of
 from ofu_exporter.fleet.reports.reachable import busy_gap
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
@@ -23,7 +23,7 @@ def find(report: FleetReport) -> Iterator[Action]:
         ofu = sum(row.effective_gpu_hours for row in rows) / busy
         row = ActionRow(
             kind="below_others",
-            who=named(rows),
+            who=jobs_named(rows),
             gpu_hours=gap,
             cost=price_of(rows, gap),
             why=f"OFU {share(ofu)} while busy; at what comparable jobs or the target reach, the same work takes "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
+from ofu_exporter.fleet.actions import Action, by_name, ids, jobs_named, price_of
 from ofu_exporter.fleet.reports.reachable import unused
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
@@ -27,7 +27,7 @@ def find(report: FleetReport) -> Iterator[Action]:
         observed = sum(row.observed_gpu_hours for row in rows)
         row = ActionRow(
             kind="held_idle",
-            who=named(rows),
+            who=jobs_named(rows),
             gpu_hours=lost,
             cost=price_of(rows, lost),
             why=f"{what} in {hours(lost)} of {hours(observed)} measured GPU-hours.",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.actions import Action, command, ids, price_of
-from ofu_exporter.fleet.changes_result import ChangeRow, Kind
+from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
 from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import share
 
-OF_JOBS: Sequence[Kind] = ("name", "job")
+OF_JOBS: Sequence[SeriesKind] = ("name", "job")
 """Kinds of series; changes of a model or a node are made of those of jobs."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, JobId, command, ids, named
+from ofu_exporter.fleet.actions import Action, JobId, command, ids, jobs_named
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
@@ -26,7 +26,7 @@ def find(report: FleetReport) -> Iterator[Action]:
         each_took = "" if not job.gpus else f", {hours(lost / job.gpus / count)} hours each"
         row = ActionRow(
             kind="restarts",
-            who=named([job]),
+            who=jobs_named([job]),
             gpu_hours=lost,
             cost=known_sum(each.cost for each in rows),
             why=f"{counted(count, 'restart')} took {hours(lost)} GPU-hours until the job was where it had been before"

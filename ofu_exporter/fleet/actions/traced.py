@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, by_name, command, ids, named, price_of
+from ofu_exporter.fleet.actions import Action, by_name, command, ids, jobs_named, price_of
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
 from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import share
@@ -22,7 +22,7 @@ def find(report: FleetReport) -> Iterator[Action]:
         lost = sum(map(_lost, rows))
         row = ActionRow(
             kind="traced",
-            who=named(rows),
+            who=jobs_named(rows),
             gpu_hours=lost,
             cost=price_of(rows, lost),
             why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, by_name, named
+from ofu_exporter.fleet.actions import Action, by_name, jobs_named
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
@@ -18,7 +18,7 @@ def find(report: FleetReport) -> Iterator[Action]:
         numbers = f"--mfu {share(first.mfu)} --ofu {share(first.ofu_compared)}"
         row = ActionRow(
             kind="wrong_number",
-            who=named(rows),
+            who=jobs_named(rows),
             gpu_hours=None,
             cost=None,
             why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU{cause}. "

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, NamedTuple
 
-from ofu_exporter.fleet.changes.point import IDLE, NORMAL_MAD
-from ofu_exporter.fleet.changes_result import Compared, PeerRow, SlowRow
+from ofu_exporter.fleet.changes.point import IDLE_OFU, NORMAL_MAD
+from ofu_exporter.fleet.changes_result import ComparedValue, PeerRow, SlowRow
 
 FEWEST_PEERS = 3
 """Fewest peers that a GPU or node needs in a job: of two that differ, nobody can say which is slow."""
@@ -75,7 +75,7 @@ class PeerHours:
 
     def add(self, group: PeerGroup, values: Mapping[Place, float]) -> dict[Place, float]:
         """Count one hour of a job. The deviations of its nodes come back, if there are enough of them."""
-        logs = {place: math.log(value) for place, value in values.items() if value > IDLE}
+        logs = {place: math.log(value) for place, value in values.items() if value > IDLE_OFU}
         _count(self.gpus, group, _deviations(logs))
         by_node: dict[Place, list[float]] = defaultdict(list)
         for place, value in logs.items():
@@ -106,7 +106,7 @@ class PeerComparison(NamedTuple):
 
 
 def compare(
-    deviations: Deviations, compared: Compared, of: Literal["gpu", "node"]
+    deviations: Deviations, compared: ComparedValue, of: Literal["gpu", "node"]
 ) -> PeerComparison:
     """Which ones are slower than their peers, beyond what healthy ones differ by."""
     cells = {

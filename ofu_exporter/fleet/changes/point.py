@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-IDLE = 0.001
+IDLE_OFU = 0.001
 """OFU below which a GPU is idle, as in the recording rules. A lower value is read as this one, whose log exists."""
 RESOLUTION = 0.01
 """Scatter, as a fraction of OFU, that is always assumed: the OFU of a job is never known better."""
@@ -33,7 +33,7 @@ class OfuPoint:
 
 def logs(points: Sequence[OfuPoint]) -> list[float]:
     """The logs of the values: a change by a factor is a step in them."""
-    return [math.log(max(each.value, IDLE)) for each in points]
+    return [math.log(max(each.value, IDLE_OFU)) for each in points]
 
 
 def prepared(points: Sequence[OfuPoint]) -> list[float]:

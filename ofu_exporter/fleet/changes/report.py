@@ -11,7 +11,7 @@ from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
 from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.series import long_jobs, models, runs
+from ofu_exporter.fleet.changes.series import job_series, long_jobs, models
 from ofu_exporter.fleet.changes.survey import (
     FEWEST_POINTS,
     REPORT_LEVEL,
@@ -20,20 +20,20 @@ from ofu_exporter.fleet.changes.survey import (
     Survey,
     survey,
 )
-from ofu_exporter.fleet.changes.text import headline
+from ofu_exporter.fleet.changes.text import changes_headline
 from ofu_exporter.fleet.changes_result import (
     ChangeRow,
     ChangesReport,
-    Compared,
-    Kind,
+    ComparedValue,
     KindRow,
     NeighbourRow,
+    SeriesKind,
     ShareRow,
 )
 from ofu_exporter.fleet.hours import DAY, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
-from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
@@ -58,12 +58,12 @@ class Collected:
     """The time of which single GPUs were compared."""
 
 
-def read_changes(
-    reader: PartReader, times: tuple[float, float], kinds: Sequence[Kind]
+def compare_all(
+    reader: PartReader, times: tuple[float, float], kinds: Sequence[SeriesKind]
 ) -> tuple[Collected, FleetReport]:
     """What is compared, and the report over the same time."""
     history = read_history(reader, *times)
-    jobs = rated(history, WANTED)
+    jobs = rated_jobs(history, WANTED)
     collected = collect(reader, history, [job.row for job in jobs], kinds)
     return collected, fleet_report(history, WANTED, reader, jobs)
 
@@ -72,11 +72,11 @@ def collect(
     reader: PartReader,
     history: FleetHistory,
     jobs: Sequence[JobRow],
-    kinds: Sequence[Kind],
+    kinds: Sequence[SeriesKind],
     most_gpu_hours: float = math.inf,
 ) -> Collected:
     """What is compared, of a history that was read; of single GPUs only the last `most_gpu_hours`."""
-    named, left_out = runs(jobs)
+    named, left_out = job_series(jobs)
     series = named if "name" in kinds else []
     series += models(history, jobs) if "model" in kinds else []
     series += long_jobs(history, jobs) if "job" in kinds else []
@@ -90,7 +90,7 @@ def _read_peers(
 ) -> list[tuple[PeerComparison, PeerComparison]]:
     """Both comparisons; the series of nodes are added to the others."""
     nodes = NodeHours()
-    read: dict[Compared, PeerHours] = {
+    read: dict[ComparedValue, PeerHours] = {
         "ofu": reader.read(WORK, nodes),
         "sm_clock": reader.read(CLOCK),
     }
@@ -102,7 +102,7 @@ def _read_peers(
 
 
 def changes_report(
-    collected: Collected, fleet: FleetReport, least_factor: float, kinds: Sequence[Kind]
+    collected: Collected, fleet: FleetReport, least_factor: float, kinds: Sequence[SeriesKind]
 ) -> ChangesReport:
     """What changed; `fleet` is the report over the same time."""
     surveyed = survey(collected.series, least_factor)
@@ -114,7 +114,7 @@ def changes_report(
     ]
     return ChangesReport(
         server=fleet.server,
-        headline=collected.history.mark + headline(rows, slow, surveyed.tested),
+        headline=collected.history.mark + changes_headline(rows, slow, surveyed.tested),
         time=fleet.time,
         clusters=fleet.clusters,
         series=[_kind_row(kind, collected.series, surveyed) for kind in kinds],
@@ -171,10 +171,10 @@ def _shares(change: LevelChange, history: FleetHistory, fleet: FleetReport) -> l
     rows = {(row.cluster, row.job_id): row for row in fleet.jobs}
     jobs = ((job, rows[key.cluster, key.job_id]) for key, job in sorted(history.jobs.items()))
     days = (range(first, day), range(day + 1, last + 1))
-    return shares(jobs, labels["cluster"], labels["model"], days)
+    return share_rows(jobs, labels["cluster"], labels["model"], days)
 
 
-def _kind_row(kind: Kind, series: Iterable[OfuSeries], surveyed: Survey) -> KindRow:
+def _kind_row(kind: SeriesKind, series: Iterable[OfuSeries], surveyed: Survey) -> KindRow:
     counts = [len(each.points) for each in series if each.kind == kind]
     tested = sum(count >= FEWEST_POINTS for count in counts)
     likeness = surveyed.likeness[kind].value if kind in surveyed.likeness else 0.0
@@ -190,7 +190,7 @@ def _unsure(surveyed: Survey) -> Iterator[str]:
             )
 
 
-def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
+def _notes(collected: Collected, kinds: Sequence[SeriesKind]) -> Iterator[str]:
     for why, count in collected.left_out.items():
         if count and "name" in kinds:
             yield f"Jobs that are in no series of jobs, because they {why}: {count}."
@@ -206,7 +206,7 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
         )
 
 
-def shares(
+def share_rows(
     jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: tuple[range, range]
 ) -> list[ShareRow]:
     """The names of jobs that moved the OFU most. Empty where there is no whole day on one side.

@@ -29,7 +29,7 @@ UNNAMED, UNMEASURED, SHORT = LEFT_OUT = (
 """Why jobs are no point of a series."""
 
 
-def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], Mapping[str, int]]:
+def job_series(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], Mapping[str, int]]:
     """Series of jobs, and how many jobs are in none for each of LEFT_OUT."""
     points: dict[tuple[str, ...], list[OfuPoint]] = defaultdict(list)
     left_out = dict.fromkeys(LEFT_OUT, 0)

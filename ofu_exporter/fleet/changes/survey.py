@@ -10,7 +10,7 @@ from ofu_exporter.fleet.changes.alarms import most_false
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import Break, breaks, learned
-from ofu_exporter.fleet.changes_result import Kind
+from ofu_exporter.fleet.changes_result import SeriesKind
 
 SURE_LEVEL = 0.01
 """Chance that a sure change may have: in the whole report by the tails of distributions (Holm), and in its own series
@@ -26,7 +26,7 @@ FEWEST_POINTS = 9
 class OfuSeries:
     """The points of one subject, in order of time."""
 
-    kind: Kind
+    kind: SeriesKind
     labels: tuple[tuple[str, str], ...]
     points: tuple[OfuPoint, ...]
 
@@ -60,7 +60,7 @@ class Survey:
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure, as long as neighbours are no more alike
     than was measured (`alarms`)."""
-    likeness: Mapping[Kind, Likeness]
+    likeness: Mapping[SeriesKind, Likeness]
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
 

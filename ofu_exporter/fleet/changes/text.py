@@ -21,7 +21,7 @@ from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 COMPARED = {"ofu": "OFU", "sm_clock": "SM clock"}
 
 
-def headline(changes: Sequence[ChangeRow], slow: Sequence[SlowRow], tested: int) -> str:
+def changes_headline(changes: Sequence[ChangeRow], slow: Sequence[SlowRow], tested: int) -> str:
     """What a reader should know who reads nothing else."""
     if not tested and not slow:
         return "There is too little data to say whether anything changed."

@@ -23,14 +23,14 @@ ADDRESS = re.compile(
 """A name that a service knows, or a mail address: a small part of what RFC 5321 allows, without characters that have a
 meaning for headers, mail servers or URLs."""
 
-Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
+PositiveRatio = Annotated[float, Field(gt=0.0, le=1.0)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 """`*` stands for any characters."""
 
 
 PartitionTarget = Annotated[
-    Annotated[Ratio, Tag("all clusters")]
-    | Annotated[dict[Pattern, Ratio], Tag("by cluster"), Field(min_length=1)],
+    Annotated[PositiveRatio, Tag("all clusters")]
+    | Annotated[dict[Pattern, PositiveRatio], Tag("by cluster"), Field(min_length=1)],
     Discriminator(lambda value: "by cluster" if isinstance(value, dict) else "all clusters"),
 ]
 
@@ -54,7 +54,7 @@ class Exemptions(YamlPart):
     job_names: tuple[Pattern, ...] = ()
     users: tuple[Pattern, ...] = ()
     shorter_than: Seconds = Field(default=0.0, ge=0.0, le=30 * 86400.0)
-    dram_busy: Ratio | None = Field(
+    dram_busy: PositiveRatio | None = Field(
         default=None,
         description="Jobs whose GPUs' memory is at least this busy. Unknown is not busy.",
     )
@@ -93,7 +93,7 @@ class DigestConfig(YamlPart):
         default_factory=dict,
         description="OFU by partition, or by partition and cluster; the first pattern that fits counts.",
     )
-    low_clock: Ratio = Field(
+    low_clock: PositiveRatio = Field(
         default=0.6,
         description="SM clock / tensor clock below which the digest mentions a busy job's clock.",
     )
@@ -115,6 +115,6 @@ class DigestConfig(YamlPart):
         return None
 
 
-def read(path: Path) -> DigestConfig:
+def read_config(path: Path) -> DigestConfig:
     """The configuration in a file. Raises ConfigError, one line that names the file and the line."""
     return checked_yaml.read(path, "digest", DigestConfig).content

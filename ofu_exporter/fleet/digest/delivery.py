@@ -15,7 +15,7 @@ from ofu_exporter.errors import ConfigError, HungError, OfuError
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, SendConfig
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.support.checked_yaml import load
+from ofu_exporter.support.checked_yaml import load_yaml
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.patience import within
 from ofu_exporter.support.small_files import read_secret, read_small
@@ -66,7 +66,7 @@ class AddressBook:
 def _read(path: Path) -> dict[str, str | None]:
     text = read_small(path, "addresses", most_bytes=16 << 20)
     try:
-        loaded = load(text)
+        loaded = load_yaml(text)
     except ValueError as error:
         raise ConfigError(f"addresses {path}: {error}") from error
     if not isinstance(loaded, dict):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
 from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
-from ofu_exporter.fleet.changes.point import IDLE
+from ofu_exporter.fleet.changes.point import IDLE_OFU
 from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.answers import job_of
@@ -60,7 +60,7 @@ def _slower(of_gpus: Quantity) -> Quantity:
 
     def counted(value: str) -> str:
         group = f"{JOB}, gpu_instance"
-        active = f"(({value}) > {IDLE})"
+        active = f"(({value}) > {IDLE_OFU})"
         return (
             f"sum by ({group}) ({active} < bool on ({group}) group_left () "
             f"({SLOW} * quantile by ({group}) (0.5, {active}))) "
@@ -73,7 +73,9 @@ def _slower(of_gpus: Quantity) -> Quantity:
 
 
 SLOWER = (_slower(GPU_WORK), _slower(GPU_CLOCK))
-IDLE_GPUS = Quantity("idle GPUs", f"({GPU_WORK.recorded}) < {IDLE}", f"({GPU_WORK.raw}) < {IDLE}")
+IDLE_GPUS = Quantity(
+    "idle GPUs", f"({GPU_WORK.recorded}) < {IDLE_OFU}", f"({GPU_WORK.raw}) < {IDLE_OFU}"
+)
 """GPUs that computed nothing in an hour."""
 
 _DRAM_LABELS = 'DCGM_FI_PROF_DRAM_ACTIVE{GPU_I_ID=""}'

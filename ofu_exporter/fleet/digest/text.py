@@ -248,7 +248,7 @@ class WrittenFile(NamedTuple):
     fault: str | None
 
 
-def write(digests: Iterable[Digest], folder: Path, most_jobs: int) -> Iterator[WrittenFile]:
+def write_digests(digests: Iterable[Digest], folder: Path, most_jobs: int) -> Iterator[WrittenFile]:
     """Write a text and a page of each digest; a file that cannot be written does not stop the others.
 
     Raises ConfigError if the folder cannot be made.

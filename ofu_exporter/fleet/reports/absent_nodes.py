@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from ofu_exporter.fleet.hours import DAY, HOUR, TimeSpan, runs
+from ofu_exporter.fleet.hours import DAY, HOUR, TimeSpan, successive_hours
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, ClusterJob, JobSums
@@ -77,7 +77,7 @@ class AbsentNodeReader(HistoryAnswers):
                 nodes[place][self._history.clock.hour_of(time)] = share
         by_hours: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
         for (cluster, node), shares in nodes.items():
-            for first, last in runs(shares):
+            for first, last in successive_hours(shares):
                 part = {hour: shares[hour] for hour in range(first, last + 1)}
                 by_hours[cluster, first, last][node] = part
         for (cluster, first, last), together in sorted(by_hours.items()):

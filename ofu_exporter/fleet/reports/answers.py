@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TypeVar
 
-from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, successive_hours
 from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, ClusterJob, FleetHistory, HourSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
@@ -91,7 +91,7 @@ class HistoryAnswers:
         """Hours as clusters and times without a gap."""
         for name in sorted({cluster for cluster, _ in wanted}):
             hours = [hour for cluster, hour in wanted if cluster == name]
-            for first, last in runs(hours):
+            for first, last in successive_hours(hours):
                 yield name, self._history.clock.span(first, last)
 
     def hours_of(self, answers: Iterable[Iterable[Series]]) -> set[ClusterHour]:

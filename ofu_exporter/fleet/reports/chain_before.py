@@ -20,10 +20,10 @@ _KINDS = {
     "lost": "job:lost_progress_gpu_hours:sum1h",
     "utilized": "job:lost_progress_utilized_gpu_hours:sum1h",
 }
-Ask = Callable[[str], list[Series]]
+AskPrometheus = Callable[[str], list[Series]]
 
 
-def read_chain(asked: Ask, hourly: str, installed: float) -> list[ChainStep]:
+def read_chain(asked: AskPrometheus, hourly: str, installed: float) -> list[ChainStep]:
     """`hourly` is the range of the period, `installed` its GPU-hours; without costs."""
     sums = {
         name: asked(f"sum by ({JOB}, reason) ({_NAMED} (sum_over_time({series}{hourly})))")

@@ -25,12 +25,12 @@ _BY = ", ".join(
     )
 )
 _ACTIVITY = "((DCGM_FI_PROF_PIPE_TENSOR_ACTIVE or DCGM_FI_PROF_TENSOR_UTIL_RATIO) >= 0 <= 1.05)"
-CLOCK = "((DCGM_FI_DEV_SM_CLOCK * 1e6 or DCGM_FI_DEV_SM_CLOCK_HERTZ) > 0 < 5e9)"
+SM_CLOCK_HZ = "((DCGM_FI_DEV_SM_CLOCK * 1e6 or DCGM_FI_DEV_SM_CLOCK_HERTZ) > 0 < 5e9)"
 """Old and new names. A blank of DCGM's is far beyond what a clock can be."""
 _ENGINE = "((DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO) >= 0 <= 1.05)"
 _SMS = "((DCGM_FI_PROF_SM_ACTIVE or DCGM_FI_PROF_SM_UTIL_RATIO) >= 0 <= 1.05)"
-_BOTH, _MEASURED = f"({_ENGINE} and {_SMS})", f"({_ACTIVITY} and {CLOCK})"
-_WORKING = f"({CLOCK} and {_ACTIVITY} >= 0.001)"
+_BOTH, _MEASURED = f"({_ENGINE} and {_SMS})", f"({_ACTIVITY} and {SM_CLOCK_HZ})"
+_WORKING = f"({SM_CLOCK_HZ} and {_ACTIVITY} >= 0.001)"
 SPREAD = (
     f"avg_over_time((stdvar by (cluster, modelName) {_WORKING}){_WITHIN})"
     f" + stdvar_over_time((avg by (cluster, modelName) {_WORKING}){_WITHIN})"
@@ -51,19 +51,19 @@ def labelled(inner: str, name: str, *sources: str, value: str = "$1") -> str:
 
 
 _GPU = "cluster, UUID, uuid, GPU_I_ID"
-_SERIES = f"count by ({_GPU}) ({CLOCK})"
+_SERIES = f"count by ({_GPU}) ({SM_CLOCK_HZ})"
 _UNNAMED = "on (UUID, uuid) vector(0)"
 """Series without any uuid: nothing tells whether two of them are one GPU, so each counts."""
 CROWDED = f"count(count_over_time(({_SERIES} > 1 unless {_UNNAMED}){_SELDOM}))"
 """How many GPUs have several series."""
 _IN = ("namespace", "pod_namespace", "exported_namespace")
-_PODS = labelled(labelled(CLOCK, "owner", *_OWNERS), "within", *_IN)
+_PODS = labelled(labelled(SM_CLOCK_HZ, "owner", *_OWNERS), "within", *_IN)
 _OWNERS_OF = f"group by ({_GPU}, owner, within) ({labelled(_PODS, 'within', *_SLURM, value='')})"
 _OWNED = f"count by ({_GPU}) ({_OWNERS_OF}) > 1"
 _SHARE = (
     f'((label_replace(1 / {_SERIES} and {_OWNED}, "{SHARED}", "yes", "", "")'
     f" or 1 / {_SERIES} unless on ({_GPU}) {_OWNED})"
-    f" unless {_UNNAMED} or on ({_GPU}) group by ({_GPU}) ({CLOCK}))"
+    f" unless {_UNNAMED} or on ({_GPU}) group by ({_GPU}) ({SM_CLOCK_HZ}))"
 )
 """The part that a series is of all that its GPU has."""
 
@@ -96,16 +96,16 @@ class DcgmQueries(NamedTuple):
         """GPU-hours that there were; of these, measured; activity x clock x hours; GPU-hours without tensor activity;
         activity x hours."""
         return (
-            self._sum(CLOCK, counts=True),
-            self._sum(f"{_ACTIVITY} * {CLOCK}", counts=True),
-            self._sum(f"{_ACTIVITY} * {CLOCK}"),
-            self._sum(f"({_ACTIVITY} < 0.001) * {CLOCK}", counts=True),
-            self._sum(f"{_ACTIVITY} and {CLOCK}"),
+            self._sum(SM_CLOCK_HZ, counts=True),
+            self._sum(f"{_ACTIVITY} * {SM_CLOCK_HZ}", counts=True),
+            self._sum(f"{_ACTIVITY} * {SM_CLOCK_HZ}"),
+            self._sum(f"({_ACTIVITY} < 0.001) * {SM_CLOCK_HZ}", counts=True),
+            self._sum(f"{_ACTIVITY} and {SM_CLOCK_HZ}"),
         )
 
     @property
     def size(self) -> str:
-        return f"max_over_time(({self._gpus(CLOCK)}){_SELDOM})"
+        return f"max_over_time(({self._gpus(SM_CLOCK_HZ)}){_SELDOM})"
 
     @property
     def losses(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.dcgm_queries import CLOCK, labelled
+from ofu_exporter.fleet.reports.dcgm_queries import SM_CLOCK_HZ, labelled
 from ofu_exporter.fleet.reports.notes import listed
 from ofu_exporter.fleet.series import Series
 
@@ -17,7 +17,7 @@ Exporter = Literal["agents", "dcgm-exporter"]
 _NODE = "cluster, node_name"
 _PAGES = {
     "agents": "(gpu:ofu_gpu_info:topk1 or ofu_gpu_info)",
-    "dcgm-exporter": labelled(CLOCK, "uuid", "UUID"),
+    "dcgm-exporter": labelled(SM_CLOCK_HZ, "uuid", "UUID"),
 }
 _GPUS = {
     exporter: f"group by ({_NODE}, uuid) "

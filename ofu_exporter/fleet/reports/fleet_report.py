@@ -16,11 +16,11 @@ from ofu_exporter.fleet.reports.funnel import (
     funnel,
     installed,
     no_job_row,
-    outside,
+    outside_jobs,
     waterfall,
 )
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
-from ofu_exporter.fleet.reports.notes import headline, notes
+from ofu_exporter.fleet.reports.notes import notes, report_headline
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import with_recoverable
 from ofu_exporter.fleet.reports.restarts import restart_rows
@@ -49,11 +49,11 @@ def fleet_report(
     """The report, with what was read of how much, and at what cost; of `jobs` that somebody has rated already."""
     cost = reader.client.cost
     target = wanted.target_of(history)
-    jobs = with_recoverable(rated(history, wanted) if jobs is None else jobs, target)
+    jobs = with_recoverable(rated_jobs(history, wanted) if jobs is None else jobs, target)
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = PricedJobs(jobs, wanted.prices)
-    rest = outside(history.models, wanted.prices, of_jobs.of("held"), total)
+    rest = outside_jobs(history.models, wanted.prices, of_jobs.of("held"), total)
     whole = installed(history.models, wanted.prices)
     steps = funnel(whole, of_jobs, rest)
     progress = progress_of(history, jobs, wanted.prices)
@@ -67,7 +67,7 @@ def fleet_report(
     return FleetReport(
         server=reader.client.shown_url,
         tenant=reader.client.tenant,
-        headline=history.mark + headline(steps, total, wanted.prices.currency),
+        headline=history.mark + report_headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,
@@ -102,7 +102,7 @@ def fleet_report(
     )
 
 
-def rated(history: FleetHistory, wanted: ReportOptions) -> list[groups.RatedJob]:
+def rated_jobs(history: FleetHistory, wanted: ReportOptions) -> list[groups.RatedJob]:
     """Jobs with their rows; one that ended as the time began is still shown then, and is none of it."""
     target = wanted.target_of(history)
     jobs = (job for _, job in sorted(history.jobs.items()) if job.had_gpus)

@@ -70,7 +70,7 @@ class KeptPage(NamedTuple):
         return " to ".join(times)
 
 
-def keep(report: FleetReport, page: bytes, folder: Path) -> Path:
+def keep_page(report: FleetReport, page: bytes, folder: Path) -> Path:
     """Put a page into the folder, which is made where there is none; one of the same time is replaced.
 
     Returns its path. Raises ConfigError for a folder that cannot be used, or that another run is writing.

@@ -84,7 +84,7 @@ def installed(models: Models, prices: Prices) -> PricedHours:
     return whole if whole.gpu_hours else UNKNOWN
 
 
-def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -> Outside:
+def outside_jobs(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -> Outside:
     """The hours of these GPUs that jobs did not have."""
     whole = installed(models, prices)
     price = ratio(whole.cost or 0.0, whole.gpu_hours or 0.0) if whole.cost is not None else None

@@ -147,14 +147,14 @@ def _size_row(gpus: str, rows: Sequence[JobRow]) -> SizeRow:
     )
 
 
-Place = tuple[int, str, str, str]
+GroupDay = tuple[int, str, str, str]
 """Day since 1970, cluster, account and model."""
 
 
 def days(
     history: FleetHistory, jobs: Sequence[RatedJob], target: float | None, prices: Prices
 ) -> list[DayRow]:
-    by_place: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
+    by_place: dict[GroupDay, list[tuple[JobSums, float | None]]] = defaultdict(list)
     for job in jobs:
         is_priced = prices.of_mix(job.history.models) is not None
         for day, sums in job.history.days.items():
@@ -176,7 +176,7 @@ def _shares(job: JobHistory) -> dict[str, float]:
 
 
 def _held(
-    place: Place, members: Sequence[tuple[JobSums, float | None]], target: float | None
+    place: GroupDay, members: Sequence[tuple[JobSums, float | None]], target: float | None
 ) -> DayRow:
     total = JobSums()
     for sums, _ in members:

@@ -18,11 +18,11 @@ from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.tables import NONE, gpu_count, number, share
+from ofu_exporter.fleet.reports.tables import NONE, gpu_count, rounded, share
 from ofu_exporter.support import tables
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.durations import lasting
-from ofu_exporter.support.tables import LEFT, RIGHT, Column, Part, TextTable, table
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextPart, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.losses import Loss
 
@@ -32,9 +32,9 @@ MOST_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""
 
 
-def text(result: JobResult) -> str:
+def job_text(result: JobResult) -> str:
     row = result.job
-    lines: list[Part] = [
+    lines: list[TextPart] = [
         f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
         f"{gpu_count(row.gpus)} of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
         result.headline,
@@ -71,12 +71,12 @@ _SLOW: Sequence[Column[SlowGpuRow]] = (
 _STRETCH: Sequence[Column[StretchRow]] = (
     ("from", LEFT, lambda stretch: stretch.start),
     ("to", LEFT, lambda stretch: stretch.end),
-    ("minutes", RIGHT, lambda stretch: number(stretch.minutes)),
+    ("minutes", RIGHT, lambda stretch: rounded(stretch.minutes)),
 )
 _EARLIER: Sequence[Column[EarlierRow]] = (
     ("job", LEFT, lambda job: job.job_id),
     ("begin", LEFT, lambda job: job.begin),
-    ("GPU-hours", RIGHT, lambda job: number(job.gpu_hours)),
+    ("GPU-hours", RIGHT, lambda job: rounded(job.gpu_hours)),
     ("OFU", RIGHT, lambda job: share(job.ofu)),
     ("MFU", RIGHT, lambda job: share(job.mfu)),
 )
@@ -98,7 +98,7 @@ def _over_time(points: Sequence[PointRow]) -> TextTable:
         ]
         bar = "" if means[1] is None else "#" * round(40 * min(means[1], 1.0))
         lost = _largest_loss(part)
-        rows.append((part[-1].time, number(means[0]), *map(share, means[1:]), lost, bar))
+        rows.append((part[-1].time, rounded(means[0]), *map(share, means[1:]), lost, bar))
     heads = ("until", "GPUs", "OFU", "MFU", "activity", "clock", "largest loss", "OFU, # = 2.5 %")
     return TextTable(heads, (LEFT, *[RIGHT] * 5, LEFT, LEFT), rows)
 
@@ -116,7 +116,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def page(result: JobResult) -> str:
+def job_html(result: JobResult) -> str:
     row, count = result.job, len(result.gpus)
     facts = (
         f"{row.user or NONE} · {row.account or NONE} · {gpu_count(row.gpus)} of "

@@ -19,7 +19,7 @@ DEFINITION = (
     f"{FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others. A job that serves is measured against "
     "the OFU that it would have with its memory busy all the time, and has 0 where that bounds it already."
 )
-Kind = tuple[str | None, int]
+JobShape = tuple[str | None, int]
 """A GPU model and a number of GPUs."""
 
 
@@ -31,9 +31,9 @@ def with_recoverable(jobs: list[RatedJob], target: float | None) -> list[RatedJo
     return jobs
 
 
-def reach(rows: Iterable[JobRow]) -> dict[Kind, float]:
+def reach(rows: Iterable[JobRow]) -> dict[JobShape, float]:
     """The upper quartile of the OFU in busy hours, where there are enough jobs of a kind."""
-    alike: dict[Kind, list[float]] = defaultdict(list)
+    alike: dict[JobShape, list[float]] = defaultdict(list)
     for row in rows:
         ofu = busy_ofu(row)
         if ofu is not None and row.gpus is not None and not is_memory_bound(row):
@@ -79,11 +79,11 @@ def busy_gap(row: JobRow) -> float | None:
     return None if whole is None else whole - unused(row)
 
 
-def _kind(row: JobRow) -> Kind:
+def _kind(row: JobRow) -> JobShape:
     return row.model, round(row.gpus or 0)
 
 
-def _rated(row: JobRow, reached: Mapping[Kind, float], target: float | None) -> JobRow:
+def _rated(row: JobRow, reached: Mapping[JobShape, float], target: float | None) -> JobRow:
     attainable = target if row.gpus is None else reached.get(_kind(row), target)
     busy = max(0.0, row.observed_gpu_hours - row.idle_gpu_hours)
     if not row.observed_gpu_hours or (busy and not attainable):

@@ -8,7 +8,7 @@ from functools import partial
 from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
-from ofu_exporter.fleet.reports.tables import NONE, hours, number, share
+from ofu_exporter.fleet.reports.tables import NONE, hours, rounded, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 
 ONE_PRICE = (
@@ -52,7 +52,7 @@ def served_words(row: ServedColumns, currency: str) -> Iterator[str]:
     ]
     at = f" at {' and '.join(costs)}" if costs else ""
     idle = row.idle_engine_kwh or 0.0
-    unused = f"; {number(idle, 1)} kWh went to engines without a request" if idle >= 0.1 else ""
+    unused = f"; {rounded(idle, 1)} kWh went to engines without a request" if idle >= 0.1 else ""
     yield f"Served {count(sum(each or 0.0 for each in tokens))} tokens{at}{unused}."
 
 
@@ -67,7 +67,7 @@ def _columns(report: FleetReport) -> Iterator[Column[ServedColumns]]:
         ("GPU-hours", "serving_gpu_hours", hours),
         ("tokens a GPU-second", "tokens_per_gpu_second", few),
         ("J a token", "joules_per_token", few),
-        ("kWh without a request", "idle_engine_kwh", partial(number, digits=1)),
+        ("kWh without a request", "idle_engine_kwh", partial(rounded, digits=1)),
         (priced + "a million tokens", "cost_per_million_tokens", few),
         (priced + "of prompts", "cost_per_million_prompt_tokens", few),
         (priced + "generated", "cost_per_million_generation_tokens", few),

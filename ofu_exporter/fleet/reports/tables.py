@@ -45,7 +45,7 @@ def facts(report: FleetReport) -> Iterator[str]:
     known = gpu_count(sum(gpus)) if gpus else "an unknown number of GPUs"
     most = max((row.held_gpus or 0.0 for row in report.hours), default=0.0)
     is_whole_hour = (report.time.covered_ratio or 0.0) * report.time.hours >= 2
-    held = f" held at most {number(most)} of" if most and is_whole_hour else " on"
+    held = f" held at most {rounded(most)} of" if most and is_whole_hour else " on"
     yield f"{counted(report.total.jobs, 'job')}{held} {known}{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
@@ -101,19 +101,19 @@ def others(rows: Sequence[SumsRow], most_rows: int) -> str:
     return f"{count:,} more held {gpu_hours} GPU-hours; --format csv or json has all."
 
 
-def number(value: float | None, digits: int = 0) -> str:
+def rounded(value: float | None, digits: int = 0) -> str:
     """A number without a sign where it is shown as 0."""
     return NONE if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"
 
 
 def hours(value: float | None) -> str:
     """GPU-hours, with a decimal if they are few."""
-    return number(value, 0 if value is None or abs(value) >= 10 else 1)
+    return rounded(value, 0 if value is None or abs(value) >= 10 else 1)
 
 
 def gpus(value: float | None) -> str:
     """A number of GPUs; a part of one with two decimals, as of MIG instances."""
-    return number(
+    return rounded(
         value, 0 if value is None or abs(value - round(value)) < 0.005 or value > 10 else 2
     )
 
@@ -157,7 +157,7 @@ def _verdict_and_trace(row: JobRow | SweepRow) -> str:
 
 def points(value: float | None) -> str:
     """A difference of ratios in percentage points."""
-    return NONE if value is None else number(100 * value, 1)
+    return NONE if value is None else rounded(100 * value, 1)
 
 
 def share(value: float | None) -> str:
@@ -196,11 +196,11 @@ def _parts(report: FleetReport) -> list[Column[JobRow | GroupRow]]:
     """The shares of the measured GPU-hours, with only the parts that somebody has."""
     return [
         (report.by, LEFT, lambda row: row.shown_name),
-        ("measured", RIGHT, lambda row: number(row.observed_gpu_hours)),
+        ("measured", RIGHT, lambda row: rounded(row.observed_gpu_hours)),
         ("used", RIGHT, lambda row: share(row.ofu)),
         *((loss.words, RIGHT, _share_lost(loss)) for loss in lost_hours(report.total)),
-        ("kWh", RIGHT, lambda row: number(row.energy_kwh)),
-        ("kWh idle", RIGHT, lambda row: number(row.idle_energy_kwh)),
+        ("kWh", RIGHT, lambda row: rounded(row.energy_kwh)),
+        ("kWh idle", RIGHT, lambda row: rounded(row.idle_energy_kwh)),
     ]
 
 
@@ -266,7 +266,7 @@ _AGREEMENT: Sequence[Column[tuple[str, Agreement]]] = (
     ("number", RIGHT, lambda row: str(row[1].jobs)),
     ("MFU", RIGHT, lambda row: share(row[1].mean_mfu)),
     ("OFU", RIGHT, lambda row: share(row[1].mean_ofu)),
-    ("correlation", RIGHT, lambda row: number(row[1].pearson, 3)),
+    ("correlation", RIGHT, lambda row: rounded(row[1].pearson, 3)),
     ("mean error", RIGHT, lambda row: points(row[1].mean_absolute_error)),
     ("within 2 points", RIGHT, lambda row: share(row[1].within_2_points)),
     ("5", RIGHT, lambda row: share(row[1].within_5_points)),

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.simulation.jobs import drafts
-from ofu_exporter.fleet.simulation.layout import Faults, FleetNode, faults_of, nodes_of
+from ofu_exporter.fleet.simulation.layout import FleetNode, NodeFaults, faults_of, nodes_of
 from ofu_exporter.fleet.simulation.placement import PlacedJob, placed
 from ofu_exporter.fleet.simulation.runs import STARTS, RunMinutes, minutes_of
 from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec, SpecFile
@@ -136,7 +136,7 @@ class JobTruth:
         return body
 
 
-def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: int) -> JobTruth:
+def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: NodeFaults, seed: int) -> JobTruth:
     """What a job truly does. `seed` is the fleet's."""
     devices = [(node, device) for node, of_node in job.devices.items() for device in of_node]
     shares = [nodes[node].shares[device] for node, device in devices]
@@ -161,7 +161,7 @@ def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: i
     return JobTruth(job, ofu, done, bytes(running), minutes, gpus, mean_share, straggler)
 
 
-def _pace(job: PlacedJob, faults: Faults) -> list[float]:
+def _pace(job: PlacedJob, faults: NodeFaults) -> list[float]:
     """The speed of the job in each of its minutes; 1 = undisturbed."""
     group = job.draft.group
     pace = [1.0] * (job.end - job.start)
@@ -196,7 +196,7 @@ class Shift(NamedTuple):
 class SimulatedFleet:
     spec: FleetSpec
     nodes: tuple[FleetNode, ...]
-    faults: Faults
+    faults: NodeFaults
     jobs: tuple[JobTruth, ...]
     shifts: Mapping[int, Sequence[Shift]]
     """What runs on each node, by its number."""

@@ -49,7 +49,7 @@ class _Reports:
     causes: dict[Verdict, str] = field(default_factory=dict)
 
 
-def names_of(truth: JobTruth) -> dict[str, str]:
+def agent_labels(truth: JobTruth) -> dict[str, str]:
     """The labels by which its agents name a job."""
     group = truth.job.draft.group
     return {

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.simulation.layout import FleetNode, named
+from ofu_exporter.fleet.simulation.layout import FleetNode, node_numbers
 from ofu_exporter.fleet.simulation.spec import (
     JobGroup,
     LengthSpread,
@@ -23,7 +23,7 @@ from ofu_exporter.fleet.simulation.spec import (
 from ofu_exporter.flops import conventions
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
 from ofu_exporter.flops.counted_step import CountedStep
-from ofu_exporter.support.checked_yaml import Place
+from ofu_exporter.support.checked_yaml import YamlPath
 
 FIRST_ID = 1001
 USUAL_CLOCK = 0.74
@@ -38,7 +38,7 @@ class DraftJob:
 
     job_id: str
     group: JobGroup
-    place: Place
+    place: YamlPath
     """The place of its group in the specification."""
     user: str
     start: int
@@ -81,7 +81,7 @@ class _Drafts:
         """A node on which its jobs may run."""
         group = self._group
         if group.nodes:
-            return nodes[named(self._file, ("jobs", self._number), group.nodes, nodes)[0]]
+            return nodes[node_numbers(self._file, ("jobs", self._number), group.nodes, nodes)[0]]
         for node in nodes:
             is_wanted = group.partition in ("", node.partition)
             if is_wanted and any(gpu.profile == (group.mig or "") for gpu in node.devices):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ofu_exporter.fleet.simulation.spec import FaultKind, FleetSpec, NodeGroup, SpecFile
-from ofu_exporter.hardware.gpu_models import by_short_name, find, rate
+from ofu_exporter.hardware.gpu_models import by_short_name, find_row, rate
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.hardware.mig_shares import shares
-from ofu_exporter.support.checked_yaml import Place
+from ofu_exporter.support.checked_yaml import YamlPath
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu, Rating
 
 _RANGE = re.compile(r"(?P<name>.*?)(?P<first>\d+)\.\.(?P<last>\d+)")
@@ -72,7 +72,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
 def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Rating]:
     short = by_short_name(group.model)
     sample = Gpu(index="0", uuid="", name=short[0] if short else group.model)
-    model, rating = find(sample), rate(sample)
+    model, rating = find_row(sample), rate(sample)
     if model is None or model.tensor_clock_hz is None or rating is None:
         raise file.error(("nodes", place, "model"), f"no GPU {group.model!r} with a tensor clock")
     return model, rating
@@ -102,8 +102,8 @@ def _divided(whole: Gpu, profiles: Sequence[str]) -> Iterable[Gpu]:
         yield replace(gpu, instance=str(number), profile=profile, mig_uuid=mig_uuid)
 
 
-def named(
-    file: SpecFile, place: Place, names: Iterable[str], nodes: Sequence[FleetNode]
+def node_numbers(
+    file: SpecFile, place: YamlPath, names: Iterable[str], nodes: Sequence[FleetNode]
 ) -> list[int]:
     """The numbers of nodes by name, where `a1..4` stands for a1 to a4.
 
@@ -143,11 +143,11 @@ class NodeFault:
         return range(max(start, self.start), min(end, self.end))
 
 
-Faults = Mapping[int, Sequence[NodeFault]]
+NodeFaults = Mapping[int, Sequence[NodeFault]]
 """By the number of the node."""
 
 
-def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
+def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> NodeFaults:
     """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
     by_node: dict[int, list[NodeFault]] = {}
     for place, spec in enumerate(file.content.faults):
@@ -156,7 +156,7 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
         end = file.content.length if spec.lasts is None else spec.at + spec.lasts
         clock_hz = None if spec.clock_mhz is None else spec.clock_mhz * 1e6
         wanted = {str(gpu) for gpu in spec.gpus}
-        for number in named(file, ("faults", place), spec.nodes, nodes):
+        for number in node_numbers(file, ("faults", place), spec.nodes, nodes):
             gpus = enumerate(nodes[number].devices)
             devices = frozenset(at for at, gpu in gpus if not wanted or gpu.index in wanted)
             if not devices:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.jobs import DraftJob
-from ofu_exporter.fleet.simulation.layout import FleetNode, named
+from ofu_exporter.fleet.simulation.layout import FleetNode, node_numbers
 from ofu_exporter.fleet.simulation.spec import SpecFile
 
 Devices = Mapping[int, tuple[int, ...]]
@@ -82,7 +82,7 @@ def _fixed(
     file: SpecFile, nodes: Sequence[FleetNode], draft: DraftJob, calendar: _Calendar
 ) -> PlacedJob:
     place = (*draft.place, "nodes")
-    numbers = named(file, draft.place, draft.group.nodes, nodes)
+    numbers = node_numbers(file, draft.place, draft.group.nodes, nodes)
     if strange := [nodes[n].name for n in numbers if nodes[n].model.key != draft.model]:
         raise file.error(place, f"{strange[0]} has other GPUs than the first of these nodes")
     devices = {number: tuple(range(len(nodes[number].devices))) for number in numbers}

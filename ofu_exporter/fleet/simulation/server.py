@@ -20,7 +20,7 @@ from ofu_exporter.fleet.reports import progress_reader, queries, served
 from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.series import Labels, Series
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
-from ofu_exporter.fleet.simulation.job_hours import HourOfJob, hours_of_job, names_of
+from ofu_exporter.fleet.simulation.job_hours import HourOfJob, agent_labels, hours_of_job
 from ofu_exporter.fleet.simulation.runs import AGAIN, STARTS
 from ofu_exporter.fleet.simulation.serving import tokens
 from ofu_exporter.values.reasons import QueryReason
@@ -96,7 +96,7 @@ class SimulatedServer(HistoryServer):
         hours = hours_of_job(truth, self._fleet)
         job = {"job_id": truth.job.draft.job_id}
         for quantity in queries.JOB_HOURS:
-            field, names = quantity.name, names_of(truth) if quantity.name == "held" else {}
+            field, names = quantity.name, agent_labels(truth) if quantity.name == "held" else {}
             self._add(quantity.recorded, _filled(hours, field), **job, **names)
         self._add(queries.SIZE.recorded, dict.fromkeys(hours, truth.gpu_shares), **job)
         self._add(queries.IDLE.recorded, _filled(hours, "idle"), **job)

@@ -75,8 +75,8 @@ def _length(value: object) -> object:
     return {"mean": value, "deviation": 0.0} if isinstance(value, (str, int, float)) else value
 
 
-Shares = Annotated[ValueSpread, BeforeValidator(_spread)]
-Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
+GivenShares = Annotated[ValueSpread, BeforeValidator(_spread)]
+GivenLengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
 class NodeGroup(YamlPart):
@@ -128,7 +128,7 @@ class Reporting(YamlPart):
         return self
 
 
-class Change(YamlPart):
+class SpeedChange(YamlPart):
     """From this minute of the job on, it is faster or slower by this factor."""
 
     at: Minutes
@@ -185,11 +185,11 @@ class JobGroup(YamlPart):
     nodes: tuple[str, ...] = Field(default=(), description="All GPUs of exactly these nodes.")
     start: Minutes = 0
     every: Minutes = Field(default=0, description="Time from one job's start to the next one's.")
-    lasts: Lengths | None = Field(default=None, description="Without it, to the end.")
+    lasts: GivenLengths | None = Field(default=None, description="Without it, to the end.")
     work: Literal["training", "inference", "idle"] = "training"
-    ofu: Shares | None = None
-    mfu: Shares | None = None
-    left_out: Shares = Field(
+    ofu: GivenShares | None = None
+    mfu: GivenShares | None = None
+    left_out: GivenShares = Field(
         default=ValueSpread(mean=0.01),
         validate_default=True,
         description="OFU - MFU: work that the hardware runs and a right MFU leaves out.",
@@ -207,7 +207,7 @@ class JobGroup(YamlPart):
     )
     serves: Serving | None = None
     report: Reporting | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SpeedChange, ...] = ()
     straggler: Straggler | None = None
     crashes: Crashes | None = None
 
@@ -276,7 +276,7 @@ SpecFile = CheckedYaml[FleetSpec]
 """A specification, and the line of each of its values."""
 
 
-def read(path: Path) -> SpecFile:
+def read_spec(path: Path) -> SpecFile:
     """Read and check what `spec_path` finds. Raises ConfigError, one line that names the file and the line."""
     return checked_yaml.read(spec_path(path), "fleet", FleetSpec)
 

@@ -63,10 +63,10 @@ def family_of(architecture: str) -> str:
 
 def of_type(model_type: str) -> str | None:
     """The architecture that a family reads of a model type of transformers, such as `llama4_text`; None without one."""
-    from ofu_exporter.flops.architectures import rows  # noqa: PLC0415 - only without `architectures`
+    from ofu_exporter.flops.architectures import known_architectures  # noqa: PLC0415 - only without `architectures`
 
     readable = architectures()
-    named = [row.architecture for row in rows() if row.kind == model_type]
+    named = [row.architecture for row in known_architectures() if row.kind == model_type]
     return next((name for name in named if name in readable), None)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -69,7 +69,7 @@ def _summary(text: str, job: JobFacts) -> Statement:
         seconds = forward_seconds + backward_seconds
     number_of_step = int(number(step[1], "step")) if step else None
     one = Statement(number_of_step, flops=3 * forward, seconds=seconds, notes=_NOTES)
-    return rated(one, 3 * forward / seconds, job)
+    return with_rate(one, 3 * forward / seconds, job)
 
 
 def _value(text: str, label: str, unit: str) -> re.Match[str] | None:

@@ -13,7 +13,7 @@ from functools import partial
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.log_lines import read_following
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _RATE, _SAMPLE_RATE = "device/flops_per_sec", "device/samples_per_sec"
 _MOST_COLUMNS = 1000
@@ -64,7 +64,7 @@ class Follower:
         window = number(row.get(_SAMPLE_RATE, "0"), _SAMPLE_RATE)
         if window:
             rate *= max(0.0, now[0] - before[0]) / seconds / window
-        return rated(Statement(step, flops=rate * seconds, seconds=seconds), rate, self._job)
+        return with_rate(Statement(step, flops=rate * seconds, seconds=seconds), rate, self._job)
 
 
 def _plain(name: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 
 from ofu_exporter.flops.log_lines import SinceLast, quantity, read_following
 from ofu_exporter.flops.readers.megatron import ITERATION
-from ofu_exporter.flops.statements import JobFacts, Statement, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, with_rate
 
 _SECONDS = quantity(r"\bStep Time\s*:\s*([\d.]+)s", "Step Time")
 _RATE = quantity(r"\bGPU utilization:\s*([\d.]+)MODEL_TFLOP/s/GPU", "GPU utilization", 1e12)
@@ -34,7 +34,7 @@ class Follower:
         """The statement at the second line of an iteration; the iteration alone, or the rate alone, without it."""
         rate, seconds = _RATE.of(line), _SECONDS.of(line)
         if rate is not None and seconds is not None:
-            return self._stepped(rated(Statement(seconds=seconds), rate, self._job))
+            return self._stepped(with_rate(Statement(seconds=seconds), rate, self._job))
         one = ITERATION.statement(line, self._job)
         if one is None or one.seconds is None or one.has_rate:
             return None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from ofu_exporter.flops.log_lines import LineForm, quantity, read_following
-from ofu_exporter.flops.statements import JobFacts, Statement, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, with_rate
 
 _OLD_PEAK_FLOPS = 989e12
 _PEAK = quantity(r"\bPeak FLOPS \(BF16\):\s*([\d.e+]+)", "Peak FLOPS")
@@ -38,7 +38,7 @@ class Follower:
         peak_flops = self._peak_flops or (None if is_new else _OLD_PEAK_FLOPS)
         if one is None or one.mfu is None or peak_flops is None:
             return one
-        return rated(one, one.mfu * peak_flops, self._job)
+        return with_rate(one, one.mfu * peak_flops, self._job)
 
 
 read = partial(read_following, Follower, "nanochat `mfu:`")

@@ -11,7 +11,7 @@ import re
 from functools import partial
 
 from ofu_exporter.flops.log_lines import quantity, read_following
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _STEP = re.compile(r"={5,} Step (\d+)/\d+ ={5,}")
 _TOTAL = quantity(r"\bTraining FLOPS:\s*([\d.]+) TFLOPS", "Training FLOPS", 1e12)
@@ -47,7 +47,7 @@ class Follower:
         flops, seconds = self._rate * training_seconds, self._seconds
         one = Statement(self._step, flops=flops, seconds=seconds)
         self._step = self._rate = self._seconds = None
-        return rated(one, flops / seconds, self._job)
+        return with_rate(one, flops / seconds, self._job)
 
 
 read = partial(read_following, Follower, "NeMo-RL `Training FLOPS` with `policy_training`")

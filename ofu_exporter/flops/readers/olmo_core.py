@@ -11,7 +11,7 @@ import re
 from functools import partial
 
 from ofu_exporter.flops.log_lines import quantity, read_following
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _STEP = re.compile(r"\[step=(\d+)/[^,\]]*,epoch=\d+[^\]]*\]")
 _PEAK = quantity(r"\bDevice peak FLOPS:\s*([\d.e+]+)", "Device peak FLOPS")
@@ -47,7 +47,7 @@ class Follower:
             return None
         one = Statement(self._step, seconds=1 / self._steps_per_second, mfu=self._mfu)
         self._step = None
-        return rated(one, self._mfu * self._peak_flops, self._job) if self._peak_flops else one
+        return with_rate(one, self._mfu * self._peak_flops, self._job) if self._peak_flops else one
 
 
 read = partial(read_following, Follower, "OLMo-core `throughput/device/MFU`")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, some, with_rate
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _START, _SAVED = "train_iterations_start", "train_iterations_productive_end"
@@ -72,7 +72,7 @@ class Follower:
         flops, seconds = total.flops - before.flops, total.seconds - before.seconds
         if flops < 0 or seconds <= 0:
             return beginning
-        return rated(replace(total, flops=flops, seconds=seconds), flops / seconds, self._job)
+        return with_rate(replace(total, flops=flops, seconds=seconds), flops / seconds, self._job)
 
 
 def _records(text: str) -> Iterator[Mapping[str, object]]:
@@ -120,7 +120,7 @@ def _statement(fields: Mapping[str, object], job: JobFacts) -> Statement:
     one = Statement(
         _step(fields, "train_iterations_end"), flops=flops, seconds=seconds, notes=(_NOTE,)
     )
-    return rated(one, rate, job)
+    return with_rate(one, rate, job)
 
 
 def _step(fields: Mapping[str, object], name: str) -> int | None:

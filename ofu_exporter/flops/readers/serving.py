@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, some, with_rate
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
@@ -54,5 +54,7 @@ def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Stat
             raise ConfigError(
                 f"estimated_flops_per_gpu_total{each.name} went back: the engine was restarted"
             )
-        statements.append(rated(replace(each, flops=flops, seconds=seconds), flops / seconds, job))
+        statements.append(
+            with_rate(replace(each, flops=flops, seconds=seconds), flops / seconds, job)
+        )
     return some(statements, "engine on both pages")

@@ -12,7 +12,7 @@ from functools import partial
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.log_lines import LineFollower, read_lines
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _PERF = re.compile(r"\bperf (\d+): \{")
 _VALUE = re.compile(r"'perf/(\w+)':\s*(?:np\.\w+\()?([^\s,)}]+)")
@@ -33,7 +33,7 @@ def _line(line: str, job: JobFacts) -> Statement | None:
         for part in _PARTS
     )
     one = Statement(int(number(step[1], "step")), flops=flops, seconds=seconds)
-    return rated(one, flops / seconds, job)
+    return with_rate(one, flops / seconds, job)
 
 
 def _used(name: str) -> bool:

@@ -12,7 +12,7 @@ import io
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, number, ratio, some
+from ofu_exporter.flops.statements import JobFacts, Statement, mfu_of, number, some
 
 COLUMN = "aic_cube_fops"
 STEP = "Step Id"
@@ -46,4 +46,4 @@ def _statement(step: int | None, flops: float, job: JobFacts) -> Statement:
     seconds = job.step_seconds
     one = Statement(step, flops=flops, seconds=seconds, notes=(_NOTE,))
     rate = None if seconds is None else flops / seconds
-    return replace(one, flops_per_second=rate, hfu=ratio(rate, job))
+    return replace(one, flops_per_second=rate, hfu=mfu_of(rate, job))

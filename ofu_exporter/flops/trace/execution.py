@@ -13,13 +13,13 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.fields import listed
+from ofu_exporter.flops.fields import names_in
 from ofu_exporter.flops.trace.masks import MaskWatch
 from ofu_exporter.flops.trace.recorder import Recorder
 from ofu_exporter.flops.trace.shapes_only import SPREAD, ShapesOnly
 
 FORWARD_ALONE = "count with forward only"
-WORDS = listed(
+WORDS = names_in(
     """
     addbmm addmv addr attention bilinear bmm cdist conv convolution dot einsum fft ger gru linalg lstm matmul mm mv
     rnn tensordot vdot

@@ -21,8 +21,8 @@ from ofu_exporter.flops.recipes import SAMPLES, Fit
 from ofu_exporter.flops.trace.execution import Executed
 from ofu_exporter.flops.trace.grouping import Group, groups
 
-Lengths = Mapping[str, int]
-Run = Callable[[Lengths], Executed]
+LengthOf = Mapping[str, int]
+RunModel = Callable[[LengthOf], Executed]
 NUMBERS = {"images"}
 """Streams that are numbers of equal things: what they cost is in proportion to them."""
 SQUARES = {"image", "latent"}
@@ -56,14 +56,14 @@ class Fitted:
     """Those of all executions: masks of long texts have no values, those of short ones may hide nothing."""
 
 
-def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
+def fitted(run: RunModel, lengths: LengthOf, samples: int = 1) -> Fitted:
     """The polynomials of what `run` executes of some samples, through the given lengths of each.
 
     Raises what `run` raises at these.
     """
     once = cache(lambda key: run(dict(key)))
 
-    def runs(at: Lengths) -> Executed:
+    def runs(at: LengthOf) -> Executed:
         return once(tuple(sorted(each for each in at.items() if each[1])))
 
     full = dict(lengths)
@@ -100,7 +100,7 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     return Fitted(whole, lengths, fixed, polynomials, fit, warnings)
 
 
-def _variation(runs: Run, full: Lengths, stream: str) -> Variation | None:
+def _variation(runs: RunModel, full: LengthOf, stream: str) -> Variation | None:
     """Shorter lengths of a stream at which the model runs; None where there are none."""
     if stream in FIXED or not full[stream]:
         return None
@@ -114,7 +114,7 @@ def _variation(runs: Run, full: Lengths, stream: str) -> Variation | None:
     return None
 
 
-def _candidates(full: Lengths, stream: str) -> Iterator[Variation]:
+def _candidates(full: LengthOf, stream: str) -> Iterator[Variation]:
     number = full[stream]
     if stream in NUMBERS:
         yield Variation(stream, (number + 1,), number + 2)  # without any, some layers do not run
@@ -141,7 +141,7 @@ def _factors(varied: list[Variation]) -> list[str]:
     return [SAMPLES, *names, *(f"{name}*{name}" for name in squared), *both]
 
 
-def _points(varied: list[Variation], full: Lengths) -> Iterator[dict[str, int]]:
+def _points(varied: list[Variation], full: LengthOf) -> Iterator[dict[str, int]]:
     yield dict(full)
     for each in varied:
         for length in each.fitted:
@@ -150,7 +150,7 @@ def _points(varied: list[Variation], full: Lengths) -> Iterator[dict[str, int]]:
         yield {**full, one.stream: one.fitted[-1], other.stream: other.fitted[-1]}
 
 
-def _value(factor: str, lengths: Lengths) -> int:
+def _value(factor: str, lengths: LengthOf) -> int:
     return 1 if factor == SAMPLES else prod(lengths[name] for name in factor.split("*"))
 
 
@@ -159,7 +159,9 @@ def _polynomial(factors: list[str], inverse: Matrix, counts: list[int]) -> dict[
     return {factor: value for factor, value in zip(factors, values, strict=True) if value}
 
 
-def _both_passes(polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: Lengths) -> Fraction:
+def _both_passes(
+    polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: LengthOf
+) -> Fraction:
     terms = (
         value * _value(factor, lengths) * (1 + sum(group.gradients))
         for group, polynomial in polynomials.items()

@@ -22,7 +22,7 @@ from ofu_exporter.values.reasons import ClaimRejection
 log = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT")
-Pods = Mapping[PodName, GpuPod]
+PodsByName = Mapping[PodName, GpuPod]
 
 
 class DraFacts:
@@ -36,7 +36,7 @@ class DraFacts:
         """By claim, the devices to which it has only admin access."""
         self.uuids: Mapping[str, str] = {}
 
-    def learn(self, get: Get, pods: Pods) -> None:
+    def learn(self, get: Get, pods: PodsByName) -> None:
         """Ask for what the pods' claims need: ResourceSlices each time, a claim once."""
         claims = {each.claim for pod in pods.values() for each in pod.allotted}
         self._admin = {claim: devices for claim, devices in self._admin.items() if claim in claims}
@@ -61,7 +61,7 @@ class DraFacts:
         self._failed.discard(what)
         return answer
 
-    def holders(self, pods: Pods) -> dict[PodName, GpuPod]:
+    def holders(self, pods: PodsByName) -> dict[PodName, GpuPod]:
         """The pods that hold a device, without those that only look at it."""
         holders = {}
         for name, pod in pods.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from ofu_exporter.support.addresses import is_address, parsed
+from ofu_exporter.support.addresses import is_address, parsed_address
 
 LONGEST_TEXT = 256
 """Names of objects have up to 253 characters, labels 63, annotations any number."""
@@ -246,7 +246,7 @@ def _addresses(document: object, status: Mapping[str, object]) -> tuple[str, ...
     if _inside(document, "spec").get("hostNetwork"):
         return ()
     addresses = [_word(each.get("ip")) for each in _listed(status, "podIPs")]
-    return tuple(str(parsed(ip)) for ip in addresses if is_address(ip))
+    return tuple(str(parsed_address(ip)) for ip in addresses if is_address(ip))
 
 
 def _mapping(document: object, key: str) -> Mapping[str, object]:

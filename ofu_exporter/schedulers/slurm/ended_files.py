@@ -20,8 +20,8 @@ from ofu_exporter.schedulers.slurm.trusted_files import (
     Contents,
     Refusal,
     UntrustedFileError,
-    opened,
-    read,
+    opened_folder,
+    read_trusted,
 )
 
 FOLDER = ".ended"
@@ -61,7 +61,7 @@ def put_aside(directory: Path, job_id: str, now: float) -> bool:
         return False
     try:
         job_files.make(folder_of(directory))
-        with opened(directory) as source, opened(folder_of(directory)) as target:
+        with opened_folder(directory) as source, opened_folder(folder_of(directory)) as target:
             name = f"{job_id}-{job_files.milliseconds(now)}.json"
             os.rename(f"{job_id}.json", name, src_dir_fd=source, dst_dir_fd=target)
     except (OSError, SchedulerError):
@@ -89,21 +89,21 @@ def runs(directory: Path, job_id: str) -> frozenset[tuple[str, int]]:
 
 def names(directory: Path) -> list[EndedName]:
     """The files of ended jobs, oldest first; none where there is no directory. Raises OSError and SchedulerError."""
-    with suppress(FileNotFoundError), opened(folder_of(directory)) as folder:
+    with suppress(FileNotFoundError), opened_folder(folder_of(directory)) as folder:
         return sorted(each for name in os.listdir(folder) if (each := parse_name(name)))
     return []
 
 
 def read_one(directory: Path, ended: EndedName) -> JobFile:
     """The content of a file. Raises UntrustedFileError, FileNotFoundError and SchedulerError."""
-    with opened(folder_of(directory)) as folder:
-        return job_files.parse(f"{ended.job_id}.json", read(folder, ended.name))
+    with opened_folder(folder_of(directory)) as folder:
+        return job_files.parse(f"{ended.job_id}.json", read_trusted(folder, ended.name))
 
 
 def remove_oldest(directory: Path) -> None:
     """Keep the last files only. Raises OSError and SchedulerError."""
     for each in names(directory)[:-MOST_KEPT]:
-        with suppress(FileNotFoundError), opened(folder_of(directory)) as folder:
+        with suppress(FileNotFoundError), opened_folder(folder_of(directory)) as folder:
             os.unlink(each.name, dir_fd=folder)
 
 

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 from ofu_exporter.schedulers.slurm.trusted_files import (
     Contents,
     UntrustedFileError,
-    opened,
+    opened_folder,
     read_all,
 )
-from ofu_exporter.schedulers.slurm.trusted_files import read as read_text
+from ofu_exporter.schedulers.slurm.trusted_files import read_trusted as read_text
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 
@@ -100,7 +100,7 @@ def write(directory: Path, file: JobFile) -> None:
         "token_sha256": job.token_sha256,
     }
     make(directory)
-    with opened(directory) as folder:
+    with opened_folder(directory) as folder:
         put(folder, f"{job.job_id}.json", json.dumps(content).encode())
 
 
@@ -137,7 +137,7 @@ def put(
 def remove(directory: Path, job_id: str) -> bool:
     """Remove a job's file; returns whether there was one. Raises OSError and SchedulerError."""
     try:
-        with opened(directory) as folder:
+        with opened_folder(directory) as folder:
             os.unlink(f"{job_id}.json", dir_fd=folder)
     except FileNotFoundError:
         return False
@@ -146,7 +146,7 @@ def remove(directory: Path, job_id: str) -> bool:
 
 def remove_temporaries(directory: Path, now: float) -> None:
     """Remove temporary files of writers that were killed. Raises OSError and SchedulerError."""
-    with suppress(FileNotFoundError), opened(directory) as folder:
+    with suppress(FileNotFoundError), opened_folder(directory) as folder:
         for name in os.listdir(folder):
             if re.fullmatch(_TEMPORARY, name):
                 remove_stale(folder, name, now)
@@ -163,7 +163,7 @@ def noted(directory: Path, job_id: str) -> float | None:
     """When the file of a job was first written; None if no file says so. Raises SchedulerError."""
     name = f"{job_id}.json"
     try:
-        with opened(directory) as folder:
+        with opened_folder(directory) as folder:
             return parse(name, read_text(folder, name)).noted
     except (FileNotFoundError, UntrustedFileError):
         return None

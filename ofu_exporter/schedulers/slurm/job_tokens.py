@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ofu_exporter.schedulers.slurm import job_files
-from ofu_exporter.schedulers.slurm.trusted_files import opened
+from ofu_exporter.schedulers.slurm.trusted_files import opened_folder
 
 DIRECTORY_MODE = 0o711
 """A user can open the file of their own job, but cannot list the others."""
@@ -31,7 +31,7 @@ def issue(directory: Path, job_id: str, user_id: str | None) -> str:
         return ""
     token = os.urandom(32).hex().encode()
     job_files.make(directory, DIRECTORY_MODE)
-    with opened(directory) as folder:
+    with opened_folder(directory) as folder:
         job_files.put(folder, job_id, token + b"\n", 0o400, int(user_id))
     from hashlib import sha256  # noqa: PLC0415 - loads OpenSSL, and most hooks issue no token
 
@@ -40,7 +40,7 @@ def issue(directory: Path, job_id: str, user_id: str | None) -> str:
 
 def remove(directory: Path, job_id: str) -> None:
     """Remove a job's token. Raises OSError and SchedulerError."""
-    with suppress(FileNotFoundError), opened(directory) as folder:
+    with suppress(FileNotFoundError), opened_folder(directory) as folder:
         os.unlink(job_id, dir_fd=folder)
 
 
@@ -50,7 +50,7 @@ def remove_orphans(directory: Path, jobs: Collection[str], now: float) -> None:
     New tokens are kept, because a hook writes the token before the job's file.
     """
     job_files.remove_temporaries(directory, now)
-    with suppress(FileNotFoundError), opened(directory) as folder:
+    with suppress(FileNotFoundError), opened_folder(directory) as folder:
         for name in os.listdir(folder):
             if job_files.is_job_id(name) and name not in jobs:
                 job_files.remove_stale(folder, name, now)

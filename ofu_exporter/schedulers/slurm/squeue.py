@@ -67,7 +67,7 @@ class Squeue:
         self, environ: Mapping[str, str], folder: str = "", seconds: float = ASK_SECONDS
     ) -> None:
         """`folder` is where squeue is, if not in a usual place; `seconds` are for one question, 0 = ask none."""
-        self._program = find(environ, folder)
+        self._program = find_squeue(environ, folder)
         conf = environ.get("SLURM_CONF")
         self._environ = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}  # times as Unix seconds
         if conf:
@@ -141,7 +141,7 @@ def unix_time(text: str | None) -> float | None:
     return None
 
 
-def find(environ: Mapping[str, str], folder: str = "") -> str:
+def find_squeue(environ: Mapping[str, str], folder: str = "") -> str:
     """Where squeue is; "" when it is nowhere. Slurm's hooks have no PATH."""
     for place in _places(environ, folder):
         program = os.path.join(place, "squeue")

@@ -66,7 +66,7 @@ def look(directory: Path) -> os.stat_result | None:
 
 
 @contextmanager
-def opened(directory: Path) -> Iterator[int]:
+def opened_folder(directory: Path) -> Iterator[int]:
     """A handle of a trusted directory. It keeps pointing to this directory even if the path is replaced.
 
     Raises SchedulerError, and FileNotFoundError when the directory is not there.
@@ -120,7 +120,7 @@ def read_all(
     """
     contents: Contents[ValueT] = Contents()
     try:
-        with opened(directory) as folder:
+        with opened_folder(directory) as folder:
             ranked = [(order(name), name) for name in _names(folder, directory)]
             names = [name for rank, name in sorted(ranked) if rank is not None]
             if len(names) > MAX_FILES:
@@ -148,14 +148,14 @@ def _add(
     mtime_ns = 0
     try:
         mtime_ns = os.lstat(name, dir_fd=folder).st_mtime_ns
-        contents.values[name] = parse(name, read(folder, name))
+        contents.values[name] = parse(name, read_trusted(folder, name))
     except FileNotFoundError:
         return  # removed since the directory was listed
     except UntrustedFileError as refused:
         contents.refused.append(Refusal(name, mtime_ns, refused.reason, refused.detail))
 
 
-def read(folder: int, name: str) -> str:
+def read_trusted(folder: int, name: str) -> str:
     """The text of one file. Raises UntrustedFileError, and FileNotFoundError when it is gone."""
     try:
         handle = os.open(name, _READ, dir_fd=folder)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ofu_exporter import __revision__, __version__
-from ofu_exporter.serving.metrics.spec import Metric, Reading, Subject
+from ofu_exporter.serving.metrics.spec import Metric, RowValues, Subject
 from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
@@ -155,7 +155,7 @@ NODE_METRICS: tuple[Metric[[Snapshot]], ...] = (
 )
 
 
-def _answers(snapshot: Snapshot) -> Reading:
+def _answers(snapshot: Snapshot) -> RowValues:
     answered = ((each.name, each.answered_at) for each in snapshot.schedulers)
     unix = ((name, snapshot.unix_at(at)) for name, at in answered if at is not None)
     return {name: at for name, at in unix if at is not None}

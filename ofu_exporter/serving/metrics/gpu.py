@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.serving.metrics.spec import Metric, Reading, Subject
+from ofu_exporter.serving.metrics.spec import Metric, RowValues, Subject
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
@@ -15,7 +15,7 @@ GPU = Subject[[GpuView, Snapshot]](
 )
 
 
-def _info(view: GpuView, snapshot: Snapshot) -> Reading:
+def _info(view: GpuView, snapshot: Snapshot) -> RowValues:
     gpu, rating = view.gpu, view.rating
     alone = view.holders[0].job_id if len(view.holders) == 1 else ""
     labels = (
@@ -34,7 +34,7 @@ def _info(view: GpuView, snapshot: Snapshot) -> Reading:
     return {labels: 1.0}
 
 
-def _window(read: Callable[[Window], Reading]) -> Callable[[GpuView, Snapshot], Reading]:
+def _window(read: Callable[[Window], RowValues]) -> Callable[[GpuView, Snapshot], RowValues]:
     return lambda view, _: read(view.window) if view.window else None
 
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, ParamSpec
 SubjectP = ParamSpec("SubjectP")
 Value = float | tuple[float, float]
 """Of a summary how many there were, and their sum."""
-Rows = Iterable[tuple[tuple[str, ...], Value]]
+MetricRows = Iterable[tuple[tuple[str, ...], Value]]
 """The values of the labels, and of the metric."""
-Reading = Value | Mapping[Any, float] | None
+RowValues = Value | Mapping[Any, float] | None
 """What a metric reads of its subject: one value, or values by the label, or tuple of labels, that it has besides the
 subject's; None and an empty mapping are no row."""
 
@@ -23,7 +23,7 @@ class Metric(Generic[SubjectP]):
     kind: str
     name: str
     help: str
-    rows: Callable[SubjectP, Rows]
+    rows: Callable[SubjectP, MetricRows]
     labels: tuple[str, ...]
 
     @property
@@ -39,22 +39,22 @@ class Subject(Generic[SubjectP]):
     values: Callable[SubjectP, tuple[str, ...]]
 
     def gauge(
-        self, name: str, help_: str, read: Callable[SubjectP, Reading], *labels: str
+        self, name: str, help_: str, read: Callable[SubjectP, RowValues], *labels: str
     ) -> Metric[SubjectP]:
         return Metric("gauge", name, help_, self._rows(read), (*self.labels, *labels))
 
     def counter(
-        self, name: str, help_: str, read: Callable[SubjectP, Reading], *labels: str
+        self, name: str, help_: str, read: Callable[SubjectP, RowValues], *labels: str
     ) -> Metric[SubjectP]:
         return Metric("counter", name, help_, self._rows(read), (*self.labels, *labels))
 
     def summary(
-        self, name: str, help_: str, read: Callable[SubjectP, Reading], *labels: str
+        self, name: str, help_: str, read: Callable[SubjectP, RowValues], *labels: str
     ) -> Metric[SubjectP]:
         return Metric("summary", name, help_, self._rows(read), (*self.labels, *labels))
 
-    def _rows(self, read: Callable[SubjectP, Reading]) -> Callable[SubjectP, Rows]:
-        def rows(*subject: SubjectP.args, **named: SubjectP.kwargs) -> Rows:
+    def _rows(self, read: Callable[SubjectP, RowValues]) -> Callable[SubjectP, MetricRows]:
+        def rows(*subject: SubjectP.args, **named: SubjectP.kwargs) -> MetricRows:
             reading = read(*subject, **named)
             if reading is None:
                 return ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_text import served_lines
-from ofu_exporter.jobs.strip import recovery_lines, shares, strip
+from ofu_exporter.jobs.strip import by_kind, recovery_lines, strip
 from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import STEP
@@ -53,7 +53,9 @@ def job_page(job: JobTotals, history: History) -> str:
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,
         strip=strip_bar(pieces) if len(pieces) > 1 else None,
-        strip_shares={kind: (STRIP_COLOURS[kind], share) for kind, share in shares(pieces).items()},
+        strip_shares={
+            kind: (STRIP_COLOURS[kind], share) for kind, share in by_kind(pieces).items()
+        },
         recoveries=recovery_lines(job),
         parts=[*part_lines(job), *served_lines(job)],
         bar=_bar,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ofu_exporter.jobs.strip import StripPiece, shares
+from ofu_exporter.jobs.strip import StripPiece, by_kind
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Losses, spans
@@ -67,7 +67,7 @@ def strip_bar(pieces: Sequence[StripPiece]) -> Drawing:
         )
         for each in pieces
     ]
-    label = ", ".join(f"{kind} {percent(share)}" for kind, share in shares(pieces).items())
+    label = ", ".join(f"{kind} {percent(share)}" for kind, share in by_kind(pieces).items())
     return _stretched("bar", 100, 8, label, shapes)
 
 

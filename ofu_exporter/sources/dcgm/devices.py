@@ -37,9 +37,9 @@ STATUS_REASONS: Mapping[int, tuple[Reason, str]] = {
     7: (Reason.NO_DRIVER, "the host engine has let go of this GPU's driver"),
 }
 
-Problem = tuple[Reason, str]
+Defect = tuple[Reason, str]
 """Why a device is not measured, and a sentence on it."""
-UNTOLD: Problem = (Reason.BLANK, "the host engine has no information about this GPU")
+UNTOLD: Defect = (Reason.BLANK, "the host engine has no information about this GPU")
 """The problem of a GPU that has not answered yet. It has to be described again."""
 
 
@@ -53,7 +53,7 @@ class Device:
     gpu: Gpu
     gpm: bool
     """Whether the device's counters are read through GPM: Hopper and newer."""
-    problem: Problem | None = None
+    problem: Defect | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Device, Problem, describe, take_census
+from ofu_exporter.sources.dcgm.devices import UNTOLD, Census, Defect, Device, describe, take_census
 from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.host_engine import AHEAD_SECONDS, HostEngine
 from ofu_exporter.sources.dcgm.library import REASONS, Entity, Sample
@@ -201,7 +201,7 @@ class Session:
             log.info("GPU %s: all fields cover the window again", row.device.gpu.index)
         return readings
 
-    def _problem(self, row: _Row, now: float) -> Problem | None:
+    def _problem(self, row: _Row, now: float) -> Defect | None:
         """Why a device is not measured although it should be."""
         entity = row.device.entity
         if entity in self._watches.refused:

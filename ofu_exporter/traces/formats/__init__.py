@@ -115,7 +115,7 @@ def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
 
 
 @contextmanager
-def rows(path: Path) -> Iterator[Iterator[list[str]]]:
+def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
     """The rows of a file of comma-separated values. Raises ConfigError, which names the file."""
     with (
         file_errors(path, csv.Error),

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile, amount, has_row, rows
+from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile, amount, csv_rows, has_row
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = (
@@ -46,7 +46,7 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file, also where it has no counter of FLOPs."""
     tally = KernelTally()
     counters = False
-    with rows(path) as lines:
+    with csv_rows(path) as lines:
         for kernel, metrics in _launches(lines):
             counters = counters or any(map(_FLOPS.match, metrics))
             seconds, flops = _seconds(path, metrics), _flops(path, metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile, amount, has_row, rows
+from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile, amount, csv_rows, has_row
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep"
@@ -22,7 +22,7 @@ def recognises(head: bytes) -> bool:
 def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file."""
     tally = KernelTally()
-    with rows(path) as lines:
+    with csv_rows(path) as lines:
         heading = next(filter(_is_heading, lines))  # notices of nsys may come before it
         name, time = heading.index(NAME), heading.index(next(t for t in TIMES if t in heading))
         number = heading.index("Instances") if "Instances" in heading else None

@@ -63,7 +63,7 @@ _NAMED = "CUPTI_ACTIVITY_KIND_KERNEL"
 """Of what ran, the only table with ids of names."""
 _VERSION = re.compile(r"_v\d+$")
 """After the name of a call: `cudaLaunchKernel_v7000`."""
-Names = Callable[[object], str | None]
+NameOf = Callable[[object], str | None]
 READ_SECONDS = 300.0
 """How long an export may take; one of 5 million launches takes about 4 s."""
 _STEPS = 100_000
@@ -94,7 +94,7 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     return tally.profile("nsys_sqlite", gpus, timeline)
 
 
-def _names(database: sqlite3.Connection) -> Names:
+def _names(database: sqlite3.Connection) -> NameOf:
     """Tells names by their ids, cut; None of an id that has none."""
 
     @lru_cache(maxsize=MOST_NAMES)
@@ -106,7 +106,7 @@ def _names(database: sqlite3.Connection) -> Names:
 
 
 def _timeline(
-    database: sqlite3.Connection, names: Names, tables: set[str], limits: TraceLimits
+    database: sqlite3.Connection, names: NameOf, tables: set[str], limits: TraceLimits
 ) -> Timeline | None:
     """When it all ran; None for an export that lacks columns of that."""
     timeline = Timeline(limits)
@@ -124,14 +124,14 @@ def _timeline(
     return timeline
 
 
-def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor, names: Names) -> None:
+def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor, names: NameOf) -> None:
     for gpu, name, start, end, stream, correlation in rows:
         if (times := _times(start, end)) and (named := names(name)) is not None:
             ids = _whole(stream), _whole(correlation)
             timeline.ran(_whole(gpu), named, times, ids, -1.0)
 
 
-def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor, names: Names) -> None:
+def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor, names: NameOf) -> None:
     for thread, text, id_, start, end, correlation in rows:
         name = names(id_) if text is None else text
         if isinstance(name, str) and (times := _times(start, end)):

@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
-from ofu_exporter.fleet.changes.report import changes_report, read_changes
-from ofu_exporter.fleet.changes_result import ChangesReport, Kind, SlowRow
+from ofu_exporter.fleet.changes.report import changes_report, compare_all
+from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind, SlowRow
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
@@ -39,9 +39,9 @@ def reports(
 
 def reported(client: PrometheusClient, hours_at_once: int) -> ChangesReport:
     reader = PartReader(client, hours_at_once=hours_at_once)
-    kinds = get_args(Kind)
+    kinds = get_args(SeriesKind)
     times = (BEGIN, BEGIN + HOURS * HOUR)
-    return changes_report(*read_changes(reader, times, kinds), 1.1, kinds)
+    return changes_report(*compare_all(reader, times, kinds), 1.1, kinds)
 
 
 @pytest.fixture

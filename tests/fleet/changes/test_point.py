@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.changes.point import CLIP, IDLE, OfuPoint, clipped, logs, sizes
+from ofu_exporter.fleet.changes.point import CLIP, IDLE_OFU, OfuPoint, clipped, logs, sizes
 
 VALUES = st.lists(st.floats(-10, 10), min_size=6, max_size=40)
 
@@ -18,7 +18,7 @@ def of_sizes(*gpus: float) -> list[OfuPoint]:
 
 
 def test_an_ofu_of_zero_has_a_log() -> None:
-    assert logs([OfuPoint(0.0, 0.0), OfuPoint(1.0, 0.5)]) == [math.log(IDLE), math.log(0.5)]
+    assert logs([OfuPoint(0.0, 0.0), OfuPoint(1.0, 0.5)]) == [math.log(IDLE_OFU), math.log(0.5)]
 
 
 def test_one_odd_job_is_drawn_in_and_the_others_stay() -> None:

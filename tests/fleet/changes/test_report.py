@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.fleet.changes.report import shares
+from ofu_exporter.fleet.changes.report import share_rows
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
 
@@ -21,7 +21,7 @@ def job(name: str, days: dict[int, tuple[float, float]]) -> tuple[JobHistory, Jo
 
 
 def test_one_that_got_slower_has_the_whole_change() -> None:
-    rows = shares(
+    rows = share_rows(
         [
             job("slower", {10: (50, 0.4), 13: (50, 0.2)}),
             job("same", {11: (50, 0.3), 14: (50, 0.3)}),
@@ -37,7 +37,7 @@ def test_one_that_got_slower_has_the_whole_change() -> None:
 
 
 def test_one_that_came_has_changed_the_mix() -> None:
-    rows = shares(
+    rows = share_rows(
         [job("fast", {10: (100, 0.5), 13: (50, 0.5)}), job("idle", {13: (50, 0.1)})],
         "",
         "H100",
@@ -49,10 +49,10 @@ def test_one_that_came_has_changed_the_mix() -> None:
 
 
 def test_the_day_of_the_change_is_on_neither_side() -> None:
-    assert shares([job("a", {12: (50, 0.1)})], "", "H100", DAYS) == []
-    (row,) = shares([job("a", {10: (5, 0.4), 12: (500, 0.1), 13: (5, 0.4)})], "", "H100", DAYS)
+    assert share_rows([job("a", {12: (50, 0.1)})], "", "H100", DAYS) == []
+    (row,) = share_rows([job("a", {10: (5, 0.4), 12: (500, 0.1), 13: (5, 0.4)})], "", "H100", DAYS)
     assert row.points == pytest.approx(0)
 
 
 def test_jobs_on_other_models_have_nothing_to_do_with_it() -> None:
-    assert shares([job("a", {10: (5, 0.4), 13: (5, 0.4)})], "", "A100", DAYS) == []
+    assert share_rows([job("a", {10: (5, 0.4), 13: (5, 0.4)})], "", "A100", DAYS) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.series import SHORT, UNMEASURED, UNNAMED, runs
+from ofu_exporter.fleet.changes.series import SHORT, UNMEASURED, UNNAMED, job_series
 from ofu_exporter.fleet.reports.result import JobRow
 
 
@@ -27,7 +27,7 @@ def row(job_id: str, begin: str = "2026-01-05T00:00:00Z", **more: Any) -> JobRow
 
 
 def test_jobs_of_one_name_and_user_are_one_series_in_order_of_time() -> None:
-    (series,), left = runs([row("9", "2026-01-06T00:00:00Z"), row("8"), row("10")])
+    (series,), left = job_series([row("9", "2026-01-06T00:00:00Z"), row("8"), row("10")])
     assert [point.job_id for point in series.points] == ["8", "10", "9"]
     assert series.points[0].at_unix == 1767571200.0
     assert dict(series.labels) == {
@@ -40,7 +40,7 @@ def test_jobs_of_one_name_and_user_are_one_series_in_order_of_time() -> None:
 
 
 def test_a_point_has_ofu_size_and_hours() -> None:
-    (series,), _ = runs([row("1", ofu=0.25, gpus=64.0, observed_gpu_hours=128.0)])
+    (series,), _ = job_series([row("1", ofu=0.25, gpus=64.0, observed_gpu_hours=128.0)])
     (point,) = series.points
     assert (point.value, point.gpus, point.gpu_hours) == (0.25, 64.0, 128.0)
 
@@ -49,7 +49,7 @@ def test_a_point_has_ofu_size_and_hours() -> None:
     "other", [{"user": "bob"}, {"job_name": "eval"}, {"model": "A100"}, {"cluster": "b"}]
 )
 def test_other_jobs_are_another_series(other: dict[str, str]) -> None:
-    found, _ = runs([row("1"), row("2", **other)])
+    found, _ = job_series([row("1"), row("2", **other)])
     assert len(found) == 2
 
 
@@ -61,6 +61,6 @@ def test_what_is_no_point_is_counted_by_its_reason() -> None:
         row("4", observed_gpu_hours=0.8),
         row("5", gpus=None, observed_gpu_hours=0.8),
     ]
-    found, left = runs(rows)
+    found, left = job_series(rows)
     assert left == {UNNAMED: 1, UNMEASURED: 1, SHORT: 2}
     assert [point.job_id for series in found for point in series.points] == ["5"]

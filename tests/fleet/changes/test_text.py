@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.fleet.answer import AskedTime, MissingRow, ReadingCost
-from ofu_exporter.fleet.changes.text import chance, document, headline, subject
+from ofu_exporter.fleet.changes.text import chance, changes_headline, document, subject
 from ofu_exporter.fleet.changes_result import (
     ChangeRow,
     ChangesReport,
@@ -20,19 +20,21 @@ from ofu_exporter.fleet.changes_result import (
 
 def test_sure_changes_come_first() -> None:
     rows = [change(), change(direction="improvement"), change(sure=False)]
-    assert headline(rows, [slow()], 40) == (
+    assert changes_headline(rows, [slow()], 40) == (
         "1 sure regression and 1 sure improvement; 1 possible; 1 node is slower than peers (40 series)."
     )
 
 
 def test_nothing_sure_is_said() -> None:
-    assert headline([], [], 40) == (
+    assert changes_headline([], [], 40) == (
         "No change is sure; none more is possible; 0 nodes are slower than peers (40 series)."
     )
 
 
 def test_too_little_data_is_no_all_clear() -> None:
-    assert headline([], [], 0) == "There is too little data to say whether anything changed."
+    assert (
+        changes_headline([], [], 0) == "There is too little data to say whether anything changed."
+    )
 
 
 NAMES = {"cluster": "lab", "job_name": "train", "user": "ana", "model": "H100"}
@@ -82,7 +84,7 @@ def slow(**more: Any) -> SlowRow:
 def report(changes: list[ChangeRow], slow_rows: list[SlowRow]) -> ChangesReport:
     return ChangesReport(
         server="http://p",
-        headline=headline(changes, slow_rows, 12),
+        headline=changes_headline(changes, slow_rows, 12),
         time=AskedTime(start="a", end="b", hours=336, covered_ratio=0.5),
         clusters=[],
         series=[KindRow(kind="name", tested=12, too_short=3, likeness=0.1)],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.digest.config_file import DigestConfig, read
+from ofu_exporter.fleet.digest.config_file import DigestConfig, read_config
 
 SEND = "send:\n  url: mailto://mx.example.org\n"
 
@@ -25,7 +25,7 @@ def test_all_of_it_is_read(tmp_path: Path) -> None:
         + SEND
         + "  to: '{name}@example.org'\n"
     )
-    config = read(written(tmp_path, text))
+    config = read_config(written(tmp_path, text))
     assert config.exempt.shorter_than == 600.0
     assert config.targets == {"gpu*": 0.45, "*": 0.3}
     assert config.send is not None
@@ -57,7 +57,7 @@ def test_nothing_need_be_said() -> None:
 )
 def test_what_cannot_be_used_is_named_with_its_line(text: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
-        read(written(tmp_path, text))
+        read_config(written(tmp_path, text))
     assert why in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -65,5 +65,5 @@ def test_what_cannot_be_used_is_named_with_its_line(text: str, why: str, tmp_pat
 def test_prices_stand_in_it_too(tmp_path: Path) -> None:
     path = tmp_path / "digest.yaml"
     path.write_text('prices: {currency: EUR, gpu_hour: {"*H100*": 2.1}}\n')
-    found = read(path).prices
+    found = read_config(path).prices
     assert (found.currency, found.of("NVIDIA H100 80GB HBM3"), found.of("L4")) == ("EUR", 2.1, None)

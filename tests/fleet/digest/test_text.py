@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.result import Digest, Rank
-from ofu_exporter.fleet.digest.text import file_name, page, place, subject, text, write
+from ofu_exporter.fleet.digest.text import file_name, page, place, subject, text, write_digests
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import job
 from tests.helpers.browser import BROWSER, seen, violations, with_script
@@ -265,7 +265,7 @@ def test_no_two_names_share_a_file(one: str, other: str) -> None:
 
 
 def test_everybody_has_a_text_and_a_page(tmp_path: Path) -> None:
-    files = list(write(many("ada", "../eve"), tmp_path / "new" / "out", 20))
+    files = list(write_digests(many("ada", "../eve"), tmp_path / "new" / "out", 20))
     assert [each.fault for each in files] == [None] * 4
     found = sorted(path.name for path in (tmp_path / "new" / "out").iterdir())
     assert [name for name in found if name.startswith("ada")] == ["ada.html", "ada.txt"]
@@ -280,14 +280,14 @@ def test_a_link_that_somebody_left_is_replaced_and_not_followed(tmp_path: Path) 
     (tmp_path / "out").mkdir()
     for name in ("ada.txt", "ada.txt.part"):
         (tmp_path / "out" / name).symlink_to(precious)
-    assert [each.fault for each in write(many("ada"), tmp_path / "out", 20)] == [None, None]
+    assert [each.fault for each in write_digests(many("ada"), tmp_path / "out", 20)] == [None, None]
     assert precious.read_text() == "mine"
     assert not (tmp_path / "out" / "ada.txt").is_symlink()
 
 
 def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
     (tmp_path / "ada.txt").mkdir()
-    files = {each.path.name: each.fault for each in write(many("ada", "bob"), tmp_path, 20)}
+    files = {each.path.name: each.fault for each in write_digests(many("ada", "bob"), tmp_path, 20)}
     assert files.pop("ada.txt")
     assert files == {"ada.html": None, "bob.txt": None, "bob.html": None}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["ada.txt", *files])
@@ -296,4 +296,4 @@ def test_a_file_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"--output: .*file"):
-        list(write(many("ada"), tmp_path / "file" / "out", 20))
+        list(write_digests(many("ada"), tmp_path / "file" / "out", 20))

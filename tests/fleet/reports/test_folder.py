@@ -12,7 +12,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports import folder
 from ofu_exporter.fleet.reports.fleet_history import JobSums
-from ofu_exporter.fleet.reports.folder import INDEX, keep
+from ofu_exporter.fleet.reports.folder import INDEX, keep_page
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from tests.fleet.reports.test_fleet_report import history, job, report
 
@@ -45,7 +45,7 @@ def rows(folder: Path) -> list[str]:
 
 def test_the_index_leads_to_every_page_the_newest_first(tmp_path: Path) -> None:
     for number in (3, 1, 2):
-        path = keep(week(number), b"page %d" % number, tmp_path / "made" / "here")
+        path = keep_page(week(number), b"page %d" % number, tmp_path / "made" / "here")
         assert path.read_bytes() == b"page %d" % number
     here = tmp_path / "made" / "here"
     assert rows(here) == [f"2026-01-0{day}T0000Z_2026-01-0{day}T0630Z.html" for day in (4, 3, 2)]
@@ -54,8 +54,8 @@ def test_the_index_leads_to_every_page_the_newest_first(tmp_path: Path) -> None:
 
 
 def test_the_same_time_is_replaced(tmp_path: Path) -> None:
-    keep(week(1), b"old", tmp_path)
-    path = keep(week(1, 45.0), b"new", tmp_path)
+    keep_page(week(1), b"old", tmp_path)
+    path = keep_page(week(1, 45.0), b"new", tmp_path)
     assert path.read_bytes() == b"new"
     assert len(rows(tmp_path)) == 1
     assert "45.0%" in (tmp_path / INDEX).read_text()
@@ -63,7 +63,7 @@ def test_the_same_time_is_replaced(tmp_path: Path) -> None:
 
 def test_the_trend_has_a_bar_for_every_page_in_the_order_of_time(tmp_path: Path) -> None:
     for number, used in enumerate((20.0, 40.0, 30.0)):
-        keep(week(number, used), b"", tmp_path)
+        keep_page(week(number, used), b"", tmp_path)
     text = (tmp_path / INDEX).read_text()
     heights = [float(each) for each in re.findall(r'<rect [^>]*height="([\d.]+)"', text)]
     assert [round(height / heights[1], 2) for height in heights] == [0.5, 1.0, 0.75]
@@ -74,7 +74,7 @@ def test_the_oldest_is_deleted_where_there_are_too_many(
 ) -> None:
     monkeypatch.setattr(folder, "MOST_PAGES", 2)
     for number in range(4):
-        keep(week(number), b"", tmp_path)
+        keep_page(week(number), b"", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     stems = {"2026-01-04T0000Z_2026-01-04T0630Z", "2026-01-03T0000Z_2026-01-03T0630Z"}
     assert names == {INDEX, *(f"{stem}{end}" for stem in stems for end in (".html", ".json"))}
@@ -90,7 +90,7 @@ def test_names_and_files_of_others_do_no_harm(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("mine")
     (tmp_path / INDEX).symlink_to(target)
-    keep(week(1), b"", tmp_path)
+    keep_page(week(1), b"", tmp_path)
     text = (tmp_path / INDEX).read_text()
     assert rows(tmp_path) == ["2026-01-02T0000Z_2026-01-02T0630Z.html", f"{other}.html"]
     assert "Its numbers cannot be read" in text
@@ -101,10 +101,10 @@ def test_names_and_files_of_others_do_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("numbers", ["", "{", "[]", '{"start": 1}', "x" * 100_000, "\udcff"])
 def test_numbers_that_are_none_cost_their_own_line_alone(tmp_path: Path, numbers: str) -> None:
-    keep(week(1), b"", tmp_path)
+    keep_page(week(1), b"", tmp_path)
     file = tmp_path / "2026-01-02T0000Z_2026-01-02T0630Z.json"
     file.write_bytes(numbers.encode(errors="surrogateescape"))
-    keep(week(2), b"", tmp_path)
+    keep_page(week(2), b"", tmp_path)
     text = (tmp_path / INDEX).read_text()
     assert len(rows(tmp_path)) == 2
     assert text.count("Its numbers cannot be read") == 1
@@ -115,22 +115,22 @@ def test_a_folder_that_another_run_writes_is_left_alone(tmp_path: Path) -> None:
     fcntl.flock(place, fcntl.LOCK_EX)
     try:
         with pytest.raises(ConfigError, match="another run is writing it"):
-            keep(week(1), b"", tmp_path)
+            keep_page(week(1), b"", tmp_path)
     finally:
         os.close(place)
-    keep(week(1), b"", tmp_path)
+    keep_page(week(1), b"", tmp_path)
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=f"--folder: {tmp_path}/file: "):
-        keep(week(1), b"", tmp_path / "file")
+        keep_page(week(1), b"", tmp_path / "file")
 
 
 def test_a_stop_before_the_index_leaves_the_old_one_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(week(1), b"", tmp_path)
+    keep_page(week(1), b"", tmp_path)
     before = (tmp_path / INDEX).read_text()
 
     def stop(*_: object) -> str:
@@ -139,14 +139,14 @@ def test_a_stop_before_the_index_leaves_the_old_one_whole(
     with monkeypatch.context() as patch:
         patch.setattr(folder, "index", stop)
         with pytest.raises(KeyboardInterrupt):
-            keep(week(2), b"", tmp_path)
+            keep_page(week(2), b"", tmp_path)
     assert (tmp_path / INDEX).read_text() == before
-    keep(week(3), b"", tmp_path)
+    keep_page(week(3), b"", tmp_path)
     assert len(rows(tmp_path)) == 3
 
 
 def test_an_index_that_is_of_no_report_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / INDEX).write_text("mine")
     with pytest.raises(ConfigError, match="that is of no report"):
-        keep(week(1), b"", tmp_path)
+        keep_page(week(1), b"", tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {INDEX: "mine"}

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
-from ofu_exporter.fleet.reports.funnel import installed, is_shown, outside
+from ofu_exporter.fleet.reports.funnel import installed, is_shown, outside_jobs
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
@@ -196,7 +196,9 @@ def test_hours_without_a_price_have_no_cost_and_make_none_of_the_others_free() -
     prices = Prices(gpu_hour={"*H100*": 2.0})
     assert installed(models, prices) == (20.0, None)
     jobs = report().total.model_copy(update={"observed_gpu_hours": 0.0, "effective_gpu_hours": 0.0})
-    found = outside(models, prices, installed({}, prices)._replace(gpu_hours=0.0, cost=0.0), jobs)
+    found = outside_jobs(
+        models, prices, installed({}, prices)._replace(gpu_hours=0.0, cost=0.0), jobs
+    )
     assert found.whole == (20.0, None)
     assert found.busy == (8.0, None)
     assert found.effective == (5.0, 10.0)

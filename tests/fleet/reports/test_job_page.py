@@ -6,8 +6,8 @@ import html
 import json
 import re
 
-from ofu_exporter.fleet.reports.job_page import page as job_page
-from ofu_exporter.fleet.reports.job_page import text as job_text
+from ofu_exporter.fleet.reports.job_page import job_html as job_page
+from ofu_exporter.fleet.reports.job_page import job_text
 from tests.fleet.reports.test_report_page import STORY, page_of
 
 

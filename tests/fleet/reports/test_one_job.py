@@ -174,7 +174,7 @@ def test_a_job_of_two_clusters_and_one_of_none_are_said(prometheus: Prometheus) 
 
 
 def test_the_text_says_it_all(result: JobResult) -> None:
-    shown = job_page.text(result)
+    shown = job_page.job_text(result)
     assert "Job a/3 pre.train of alice (lab), 8 GPUs of NVIDIA H100" in shown
     assert "Slow GPUs:" in shown
     assert "Earlier jobs of this name and user:" in shown

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.fleet.reports.fleet_history import JobSums
-from ofu_exporter.fleet.reports.job_page import page as job_page
+from ofu_exporter.fleet.reports.job_page import job_html as job_page
 from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,

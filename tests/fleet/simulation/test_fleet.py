@@ -40,7 +40,7 @@ TABLE = {
 
 
 def shipped(name: str) -> SimulatedFleet:
-    return fleet_of(spec.read(Path(name)))
+    return fleet_of(spec.read_spec(Path(name)))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.simulation.layout import named, nodes_of
+from ofu_exporter.fleet.simulation.layout import node_numbers, nodes_of
 from tests.helpers.fleets import fleet, read
 
 NODES = "nodes: [{name: a, count: 3, model: H100}, {name: b, count: 1, model: H100}]\n"
@@ -21,7 +21,7 @@ def test_nodes_are_named_one_by_one_or_by_a_range(
     names: list[str], numbers: list[int], tmp_path: Path
 ) -> None:
     file = read(NODES, tmp_path)
-    assert named(file, (), names, nodes_of(file)) == numbers
+    assert node_numbers(file, (), names, nodes_of(file)) == numbers
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_nodes_are_named_one_by_one_or_by_a_range(
 def test_a_name_that_no_node_has_is_refused(name: str, words: str, tmp_path: Path) -> None:
     file = read(NODES, tmp_path)
     with pytest.raises(ConfigError, match=words):
-        named(file, (), [name], nodes_of(file))
+        node_numbers(file, (), [name], nodes_of(file))
 
 
 def test_gpus_are_rated_as_their_model(tmp_path: Path) -> None:

@@ -20,7 +20,14 @@ PAGE = (ROOT / "docs" / "fleet.md").read_text()
 KEYS = (ROOT / "ofu_exporter/fleet/specs/small.yaml").read_text().partition("\nseed:")[0]
 """The comment that says what each key of a fleet does."""
 MODELS = (
-    *(spec.FleetSpec, spec.NodeGroup, spec.ModelSpec, spec.JobGroup, spec.Reporting, spec.Change),
+    *(
+        spec.FleetSpec,
+        spec.NodeGroup,
+        spec.ModelSpec,
+        spec.JobGroup,
+        spec.Reporting,
+        spec.SpeedChange,
+    ),
     *(spec.Straggler, spec.Crashes, spec.FaultSpec),
 )
 
@@ -46,7 +53,7 @@ def test_the_example_is_a_fleet(tmp_path: Path) -> None:
         lines.append(line[4:])
     path = tmp_path / "fleet.yaml"
     path.write_text("\n".join(lines))
-    made = fleet_of(spec.read(path))
+    made = fleet_of(spec.read_spec(path))
     assert len(made.nodes) == 2
     assert [job.job.draft.reported_over_right for job in made.jobs] == [1.0, 0.5]
     assert yaml.safe_load(path.read_text())["length"] == "2h"
@@ -54,7 +61,7 @@ def test_the_example_is_a_fleet(tmp_path: Path) -> None:
 
 @every([("90m", 90), ("2h", 120), ("14d", 20160), ("120s", 2), ("0.5h", 30)])
 def test_times_are_whole_minutes(text: str, minutes: int) -> None:
-    assert spec.Change(at=text, factor=1.0).at == minutes  # type: ignore[arg-type]
+    assert spec.SpeedChange(at=text, factor=1.0).at == minutes  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +139,7 @@ def test_an_error_is_one_line_that_names_the_line(
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"fleet .*none\.yaml: No such file"):
-        spec.read(tmp_path / "none.yaml")
+        spec.read_spec(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("text", ["", "- 1\n", "fleet\n"])
@@ -140,12 +147,12 @@ def test_a_file_without_keys_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match="the top level"):
-        spec.read(path)
+        spec.read_spec(path)
 
 
 @pytest.mark.parametrize("path", sorted(spec.SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_fleet_can_be_read_by_its_name(path: Path) -> None:
-    file = spec.read(Path(path.stem))
+    file = spec.read_spec(Path(path.stem))
     assert file.path == path
     assert file.content.cluster == (path.stem if path.stem == "paper" else "demo")
 
@@ -155,6 +162,6 @@ def test_a_file_goes_before_a_shipped_fleet_of_its_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("paper").write_text(NODES)
-    assert spec.read(Path("paper")).path == Path("paper")
+    assert spec.read_spec(Path("paper")).path == Path("paper")
     with pytest.raises(ConfigError, match="unheard-of: No such file"):
-        spec.read(Path("unheard-of"))
+        spec.read_spec(Path("unheard-of"))

@@ -20,7 +20,7 @@ from ofu_exporter.flops.candidates import Candidate
 from ofu_exporter.flops.causes import CauseFacts, causes
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, explain
-from ofu_exporter.hardware.gpu_models import find
+from ofu_exporter.hardware.gpu_models import find_row
 from ofu_exporter.values.gpu import Gpu
 from tests.flops.causes.cards import DEEPSEEK_V32
 from tests.flops.causes.synthetic import A100, H100, LATENT
@@ -113,7 +113,7 @@ def against_peak(facts: CauseFacts, said: str) -> bool:
         return False
     if "measured matrix product" in said:
         return True
-    row = find(Gpu(index="", uuid="", name=facts.gpu))
+    row = find_row(Gpu(index="", uuid="", name=facts.gpu))
     assert row is not None
     precisions = list(facts.precision or ("tf32", "bf16", "fp8", "fp4"))
     used = re.search(r"the peak is that of (\S+), and the math", said)
@@ -191,7 +191,7 @@ def test_a_gpu_that_no_framework_falls_back_to_is_never_likelier_than_a_plain_mi
     facts: CauseFacts, mfu: float, ofu: float
 ) -> None:
     found = explain(Observation(mfu, ofu), facts).causes
-    expected = {row.key for name in facts.present if (row := find(Gpu("", "", name=name)))}
+    expected = {row.key for name in facts.present if (row := find_row(Gpu("", "", name=name)))}
     # What several frameworks take an unknown card for, what stands in scripts, and cards of a similar name.
     expected |= {"A100-SXM4-80GB", "H100-SXM5-80GB", "H100-NVL", "H20"}
     absent = False

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from deploy.grafana.generate import FOLDER as BOARDS
 from ofu_exporter.fleet.simulation.fleet import fleet_of
-from ofu_exporter.fleet.simulation.spec import read
+from ofu_exporter.fleet.simulation.spec import read_spec
 from tests.helpers.dashboard_pictures.answers import Asked
 from tests.helpers.dashboard_pictures.board import Board
 from tests.helpers.screenshots import FOLDER
@@ -33,7 +33,7 @@ CHOICES = {"fleet": {}, "reports": {}, "job": {"job": "1001"}, "node": {"node": 
 
 def history(folder: Path) -> None:
     """The fleet's pages and what the dashboards read of its rules, in `folder`/data."""
-    read_in(folder, scraped(fleet_of(read(SPEC)), BEGIN, 60))
+    read_in(folder, scraped(fleet_of(read_spec(SPEC)), BEGIN, 60))
     record(folder, BEGIN, END, " ".join(path.read_text() for path in BOARDS.glob("*.json")))
 
 

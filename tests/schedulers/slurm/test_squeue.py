@@ -118,10 +118,10 @@ def test_when_the_time_is_over_it_is_not_asked(place: Path) -> None:
 def test_squeue_is_found_without_a_path(place: Path) -> None:
     made(place, "")
     beside = {"SLURM_CONF": str(place.parent / "etc" / "slurm.conf")}
-    assert squeue.find(beside) == str(place / "squeue")
-    assert squeue.find({"SLURM_CONF": str(place / "slurm.conf")}) == str(place / "squeue")
-    assert squeue.find({}, str(place)) == str(place / "squeue")
-    assert squeue.find({}, str(place.parent)) == "", "the place that was named and no other"
+    assert squeue.find_squeue(beside) == str(place / "squeue")
+    assert squeue.find_squeue({"SLURM_CONF": str(place / "slurm.conf")}) == str(place / "squeue")
+    assert squeue.find_squeue({}, str(place)) == str(place / "squeue")
+    assert squeue.find_squeue({}, str(place.parent)) == "", "the place that was named and no other"
 
 
 def test_where_there_is_none_that_is_said(tmp_path: Path) -> None:

@@ -170,10 +170,10 @@ def test_what_a_file_must_hold(folder: Path) -> None:
 def test_what_a_file_says_of_its_size_is_not_believed() -> None:
     """Those of /proc say 0; one that grows between the look and the read is alike."""
     assert Path("/proc/kallsyms").stat().st_size == 0
-    with trusted_files.opened(Path("/proc")) as handle:
-        assert trusted_files.read(handle, "version").startswith("Linux")
+    with trusted_files.opened_folder(Path("/proc")) as handle:
+        assert trusted_files.read_trusted(handle, "version").startswith("Linux")
         with pytest.raises(UntrustedFileError) as caught:
-            trusted_files.read(handle, "kallsyms")
+            trusted_files.read_trusted(handle, "kallsyms")
     assert caught.value.reason is ClaimRejection.TOO_LARGE
 
 
@@ -205,8 +205,8 @@ def test_an_open_directory_stays_the_same_whatever_its_path_means(folder: Path) 
     first = folder / "first"
     first.mkdir()
     (first / "a").write_text("right")
-    with trusted_files.opened(first) as handle:
+    with trusted_files.opened_folder(first) as handle:
         first.rename(folder / "second")
         first.mkdir()
         (first / "a").write_text("wrong")
-        assert trusted_files.read(handle, "a") == "right"
+        assert trusted_files.read_trusted(handle, "a") == "right"
