@@ -21,8 +21,8 @@ from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.reports.feeds import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
-from ofu_exporter.traces import findings as trace_findings
 from ofu_exporter.traces import formats, kernel_names
+from ofu_exporter.traces.findings import kinds
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 from ofu_exporter.values.reasons import (
     ClaimRejection,
@@ -106,9 +106,7 @@ def causes_of_explain() -> list[str]:
 
 
 def findings() -> list[str]:
-    modules = [(name, trace_findings.load(name)) for name in trace_findings.names()]
-    ordered = sorted(modules, key=lambda each: each[1].ORDER)
-    rows = [f"| `{name}` | {module.__doc__} | {module.REMEDY} |" for name, module in ordered]
+    rows = [f"| `{kind.name}` | {kind.meaning} | {kind.remedy} |" for kind in kinds()]
     return ["| finding | what | what helps |", "|---|---|---|", *rows]
 
 

@@ -1,20 +1,16 @@
-"""Lists what may cost a job's GPUs time, each in a module of this package, and finds which of it a trace proves.
+"""Lists what may cost a job's GPUs time, and finds which of it a trace proves.
 
-The name of a module is the finding's, which is a label of a metric and never changes. It has five public names beside
-the sentence that is its docstring:
-
-- `ORDER`: findings claim seconds in this order, lowest first, and no second is claimed twice;
-- `LEAST`: the share of the time below which it is not worth a word;
-- `REMEDY`: what to do;
-- `claims`: which share of the seconds of a cell it costs at most;
-- `evidence`: what proves it; "" where what it would claim is no proof.
+A finding is a function in a module of this package: which share of the seconds of a cell it costs at most. Its name is
+the finding's, which is a label of a metric and never changes; its docstring is one sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple
 
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.traces.seconds import TimeCell
@@ -59,47 +55,71 @@ class CostClaim(NamedTuple):
     seconds: float
 
 
-class FindingModule(Protocol):
-    """What a module of this package offers."""
-
-    __doc__: str | None
-    ORDER: int
-    LEAST: float
-    REMEDY: str
-
-    def claims(self, cell: TimeCell, facts: TraceFacts) -> float:
-        """The share of a cell's seconds that is lost at most, from 0 to 1."""
-
-    def evidence(self, claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
-        """A sentence with the kernels, operators or calls that prove it."""
+Claims = Callable[[TimeCell, TraceFacts], float]
+"""The share of a cell's seconds that is lost at most, from 0 to 1."""
+Evidence = Callable[[Sequence[CostClaim], TraceFacts], str]
+"""A sentence with the kernels, operators or calls that prove it; "" where what it would claim is no proof."""
 
 
-_MODULES: Registry[FindingModule] = Registry(__name__, "finding")
-names, load = _MODULES.names, _MODULES.load
+@dataclass(frozen=True, slots=True)
+class FindingKind:
+    """One thing that may cost time."""
+
+    name: str
+    order: int
+    """Findings claim seconds in this order, lowest first, and no second is claimed twice."""
+    least: float
+    """The share of the time below which it is not worth a word."""
+    meaning: str
+    remedy: str
+    """What to do."""
+    claims: Claims
+    evidence: Evidence
+
+
+def finding(
+    order: int, least: float, remedy: str, evidence: Evidence
+) -> Callable[[Claims], FindingKind]:
+    """Makes a kind of finding of the function that says what it claims."""
+
+    def kind(claims: Claims) -> FindingKind:
+        meaning = claims.__doc__ or ""
+        return FindingKind(claims.__name__, order, least, meaning, remedy, claims, evidence)
+
+    return kind
+
+
+_MODULES: Registry[ModuleType] = Registry(__name__, "subject of findings")
+
+
+@cache
+def kinds() -> tuple[FindingKind, ...]:
+    """Every kind of finding, in the order in which they claim."""
+    modules = map(_MODULES.load, _MODULES.names())
+    values = (value for module in modules for value in vars(module).values())
+    every = (value for value in values if isinstance(value, FindingKind))
+    return tuple(sorted(every, key=lambda kind: kind.order))
 
 
 def found(facts: TraceFacts) -> tuple[Finding, ...]:
     """The findings, largest first."""
     left = {id(cell): cell.seconds for cell in facts.cells}
     findings = []
-    for name in sorted(names(), key=lambda each: load(each).ORDER):
-        module = load(name)
-        claimed = [claim for claim in _claims(module, facts, left) if claim.seconds > 0]
+    for kind in kinds():
+        claimed = [claim for claim in _claims(kind, facts, left) if claim.seconds > 0]
         seconds = sum(claim.seconds for claim in claimed)
         share = seconds / facts.seconds if facts.seconds else 0.0
-        evidence = module.evidence(claimed, facts) if share >= module.LEAST else ""
+        evidence = kind.evidence(claimed, facts) if share >= kind.least else ""
         if evidence:
-            findings.append(Finding(name, share, seconds, evidence, module.REMEDY))
+            findings.append(Finding(kind.name, share, seconds, evidence, kind.remedy))
             for cell, taken in claimed:
                 left[id(cell)] -= taken
     return tuple(sorted(findings, key=lambda each: -each.seconds))
 
 
-def _claims(
-    module: FindingModule, facts: TraceFacts, left: Mapping[int, float]
-) -> Iterator[CostClaim]:
+def _claims(kind: FindingKind, facts: TraceFacts, left: Mapping[int, float]) -> Iterator[CostClaim]:
     for cell in facts.cells:
-        if left[id(cell)] > 0 and (share := module.claims(cell, facts)):
+        if left[id(cell)] > 0 and (share := kind.claims(cell, facts)):
             yield CostClaim(cell, left[id(cell)] * min(share, 1.0))
 
 
