@@ -7,13 +7,22 @@ import subprocess
 import pytest
 
 from ofu_exporter.fleet import actions
-from ofu_exporter.fleet.actions import MOST, Action, _counted_once, command, first_actions
+from ofu_exporter.fleet.actions import (
+    MOST,
+    Action,
+    _counted_once,
+    by_name,
+    command,
+    first_actions,
+    named,
+    price_of,
+)
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.reports import report_text
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
+from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
 from tests.fleet.reports.test_fleet_report import history, job, report
 
 GOOD = [job(f"good-{n}", f"user{n}", JobSums(500, 500, 200)) for n in range(8)]
@@ -94,6 +103,39 @@ def test_a_fleet_without_stories_says_so_in_one_line_everywhere() -> None:
     document = report_text.document(found)
     for text in (document.plain(), document.markdown(), page(found)):
         assert text.count(report_text.NOTHING_TO_DO) == 1
+
+
+@pytest.mark.parametrize(
+    ("of_fleet", "rested", "is_told"), [(8, 1.0, 1), (8, 0.9, 0), (1500, 1.4, 0)]
+)
+def test_less_than_an_hour_or_a_thousandth_is_not_worth_a_line(
+    of_fleet: float, rested: float, is_told: bool
+) -> None:
+    whole = job("good", "ada", JobSums(of_fleet, of_fleet, 0.4 * of_fleet))
+    found = acted(whole, job("nb", "bob", JobSums(rested, rested, 0.0, idle=rested)))
+    assert [row.kind for row in found.actions] == ["held_idle"] * is_told
+
+
+def test_hours_cost_what_the_jobs_hours_cost_and_are_of_unknown_cost_where_one_is() -> None:
+    rows = [JobRow.model_construct(cost=cost, held_gpu_hours=10.0) for cost in (10.0, 30.0, None)]
+    assert price_of(rows[:2], 3.0) == 3.0 * 40 / 20
+    assert price_of(rows, 3.0) is None
+    assert price_of([], 3.0) is None
+
+
+def test_jobs_of_one_name_are_one_and_those_without_a_name_stand_alone() -> None:
+    rows = [
+        JobRow.model_construct(cluster="a", user=user, job_name=name, job_id=job_id)
+        for user, name, job_id in [
+            ("u", "x", "1"),
+            ("u", "x", "2"),
+            ("v", "x", "3"),
+            ("u", "", "4"),
+        ]
+    ]
+    rows.append(rows[3].model_copy(update={"job_id": "5"}))
+    unnamed = ["job a/4 of u", "job a/5 of u"]
+    assert [named(each) for each in by_name(rows)] == ["x of u, 2 jobs", "x of v", *unnamed]
 
 
 def test_a_change_that_is_not_sure_or_is_better_is_no_action() -> None:
