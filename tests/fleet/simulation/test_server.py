@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports import progress_reader, queries
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.prices import Prices
@@ -27,7 +28,8 @@ cluster: test
 nodes:
   - {name: n, count: 3, model: H100, gpus: 8, partition: batch}
 jobs:
-  - {name: honest, users: [ada], account: physics, gpus: 8, mfu: 0.40, report: {every: 10m, framework: megatron}}
+  - {name: honest, users: [ada], account: physics, gpus: 8, mfu: 0.40,
+     report: {every: 10m, framework: megatron, step: 30}}
   - {name: smaller, users: [ada], gpus: 1, mfu: 0.20, report: {every: 5m}}
   - {name: wrong, users: [grace], account: ml, gpus: 4, start: 90m, mfu: 0.30,
      report: {mistake: sparse_peak}}
@@ -90,6 +92,12 @@ def test_what_no_job_has_is_no_series_and_other_steps_are_refused(tmp_path: Path
     assert server.steps(queries.GAINED.recorded, BEGIN, BEGIN + 3 * HOUR, HOUR) == []
     with pytest.raises(QueryError, match="whole hours alone"):
         server.steps(queries.TARGET, BEGIN, BEGIN + HOUR, 60.0)
+
+
+def test_a_job_that_never_restarts_comes_two_steps_further_a_minute(tmp_path: Path) -> None:
+    server = SimulatedServer(fleet(HALF_A_DAY, tmp_path), BEGIN)
+    (steps,) = server.steps(progress_reader.STEP.recorded, BEGIN, BEGIN + 12 * HOUR, HOUR)
+    assert {later - step for step, later in pairwise(steps.values)} == {60 * 2}
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from typing import Any
 
 import pytest
@@ -136,6 +137,11 @@ def test_what_cannot_be_run_is_one_line(
     assert str(caught.value).startswith("executed: ")
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_infinities_are_read_as_transformers_writes_them() -> None:
+    written = {"limits": [{"__float__": "-Infinity"}, {"__float__": "Infinity"}, 3], "type": "x"}
+    assert from_config._decoded(written) == {**written, "limits": [-math.inf, math.inf, 3]}
 
 
 def test_samples_of_unequal_lengths_are_refused() -> None:
