@@ -46,6 +46,21 @@ def test_every_section_of_neutral_fields_belongs_to_families() -> None:
     }
 
 
+def test_a_model_has_as_many_layers_as_its_configuration_says() -> None:
+    """With those of its tower: recomputation is of some of them."""
+    by_hand = (KIMI["text_config"], NAS, DEEPSEEK_V4)
+    for each in [
+        *(one.config for one in recorded() if not one.changed),
+        *map(config, NAMES),
+        *by_hand,
+    ]:
+        named = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+        number = [each[name] for name in named if name in each]
+        tower = each.get("vision_config", {}).get("depth", 0)
+        if number:
+            assert flops.read(each).layers == number[0] + tower, each
+
+
 @pytest.mark.parametrize("family", families.names())
 def test_a_family_names_its_sources(family: str) -> None:
     text = families.load(family).__doc__ or ""
