@@ -109,3 +109,10 @@ def test_a_job_on_thousands_of_nodes_costs_no_strip() -> None:
 def test_a_job_that_has_not_come_further_yet_says_so() -> None:
     one = job(run(0, None), progress=Progress(lines=STEPS, recoveries=(Recovery(T, 50, 150),)))
     assert strip_lines(one) == ["After its last restarts: not yet beyond its highest step"]
+
+
+@pytest.mark.parametrize(("starts", "is_drawn"), [(999, True), (1000, False)])
+def test_a_job_of_more_than_two_thousand_edges_has_no_strip(starts: int, is_drawn: bool) -> None:
+    """The begin and the end of the run are edges, too."""
+    spans = tuple((T + number / 4 + 0.1, T + number / 4 + 0.2) for number in range(starts))
+    assert bool(strip(job(run(0, 900), starts=spans))) == is_drawn

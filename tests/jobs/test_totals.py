@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
+from ofu_exporter.jobs.reported_mfu import ComparedSums
 from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
@@ -23,6 +24,16 @@ from ofu_exporter.values.losses import LossSums, MemorySums
 from ofu_exporter.values.snapshot import JobView
 from tests.helpers.documents import VIEW, made, on_instances, reporting
 from tests.helpers.every import every
+
+
+def test_what_an_older_agent_did_not_write_is_0_or_unknown() -> None:
+    assert {*ComparedSums().__dict__.values()} == {*Compared()} == {0.0}
+    gpu = GpuTotals(gpu="0", uuid="", held_seconds=7, observed_seconds=7, utilization_seconds=7)
+    assert gpu.gained_seconds == gpu.memory_busy_seconds == gpu.memory_seconds == 0.0
+    assert (gpu.share_ratio, gpu.in_last_run, gpu.waiting_seconds) == (1.0, True, None)
+    usage = GpuUsage("0", GpuKey("GPU-0", ""))
+    assert usage.held_seconds == usage.observed_seconds == usage.utilization_seconds == 0.0
+    assert (usage.share, usage.in_last_run) == (1.0, True)
 
 
 def test_the_mean_is_a_sum_over_a_sum() -> None:

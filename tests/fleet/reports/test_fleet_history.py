@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from ofu_exporter.fleet.reports.fleet_history import JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.reports.progress_sums import ProgressSums
+from ofu_exporter.fleet.reports.served_sums import ServedSums
+from tests.helpers.every import every
 
 NUMBERS = [each.name for each in fields(JobSums) if each.name != "lost"]
+
+
+@every([JobSums, ModelSums, ServedSums, ProgressSums])
+def test_what_nothing_was_added_to_is_0(sums: type) -> None:
+    made = sums()
+    numbers = [getattr(made, each.name) for each in fields(made)]
+    assert {each for each in numbers if isinstance(each, int | float)} == {0.0}
 
 
 def test_every_sum_is_added() -> None:
