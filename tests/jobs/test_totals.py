@@ -21,6 +21,7 @@ from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.losses import LossSums, MemorySums
+from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
 from tests.helpers.documents import VIEW, made, on_instances, reporting
 from tests.helpers.every import every
