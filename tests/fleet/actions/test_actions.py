@@ -14,7 +14,7 @@ from ofu_exporter.fleet.actions import (
     by_name,
     command,
     first_actions,
-    named,
+    jobs_named,
     price_of,
 )
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
@@ -135,7 +135,7 @@ def test_jobs_of_one_name_are_one_and_those_without_a_name_stand_alone() -> None
     ]
     rows.append(rows[3].model_copy(update={"job_id": "5"}))
     unnamed = ["job a/4 of u", "job a/5 of u"]
-    assert [named(each) for each in by_name(rows)] == ["x of u, 2 jobs", "x of v", *unnamed]
+    assert [jobs_named(each) for each in by_name(rows)] == ["x of u, 2 jobs", "x of v", *unnamed]
 
 
 def test_a_change_that_is_not_sure_or_is_better_is_no_action() -> None:

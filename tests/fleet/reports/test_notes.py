@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import (
     AbsentNode,
     ClusterJob,
