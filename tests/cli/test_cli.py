@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import signal
 import subprocess
 import sys
@@ -18,7 +15,6 @@ from pydantic import BaseModel
 from ofu_exporter import __version__, sources
 from ofu_exporter.cli import COMMANDS, SUBJECTS, cli
 from ofu_exporter.cli.settings import flag_of
-from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
 from tests.helpers.agent import COMMAND
 from tests.helpers.in_process import call, shown
@@ -100,37 +96,6 @@ def test_the_help_shows_the_default_of_this_very_command(
 ) -> None:
     text = " ".join(shown(command, "--help-all").split())
     assert text.split(flag)[1].split(" Default: ")[1].split()[0] == f"{default}."
-
-
-def test_list_sources_names_each_and_the_order_of_auto() -> None:
-    text = shown("list", "sources")
-    for name in sources.names():
-        assert name in text
-    assert "nvml           auto, 1." in text
-
-
-@pytest.mark.parametrize(
-    "what", ["sources", "schedulers", "gpus", "metrics", "architectures", "conventions"]
-)
-def test_a_list_says_the_same_in_each_format(what: str) -> None:
-    rows = json.loads(shown("list", what, "--format", "json"))
-    first = [row[next(iter(row))] for row in rows]
-    table = csv.reader(io.StringIO(shown("list", what, "--format", "csv")))
-    assert next(table) == list(rows[0])
-    assert [row[0] for row in table] == first
-    text = shown("list", what)
-    assert all(name in text for name in first)
-
-
-def test_list_gpus_shows_the_tensor_clock() -> None:
-    line = next(line for line in shown("list", "gpus").splitlines() if "H100-SXM5-80GB" in line)
-    assert "1830" in line
-
-
-def test_list_metrics_shows_every_metric() -> None:
-    text = shown("list", "metrics")
-    for spec in metrics.every_metric():
-        assert spec.shown_name in text
 
 
 @pytest.mark.parametrize(

@@ -47,34 +47,6 @@ def test_an_error_as_large_as_ofu_tells_nothing() -> None:
     assert "OFU may be 0" in out["advice"]
 
 
-@pytest.mark.parametrize(
-    ("mfu", "ofu", "words"),
-    [
-        ("0.41", "0.15", "OFU contradicts the throughput, which needs an OFU of at least 40.64%"),
-        ("0.1", "0.15", "OFU contradicts the throughput"),
-        ("0.41", "0.95", "the GPUs ran 2.34 times what the throughput needs"),
-    ],
-)
-def test_an_ofu_that_contradicts_the_throughput_is_said(mfu: str, ofu: str, words: str) -> None:
-    args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e6")
-    out = as_json("explain", "--mfu", mfu, "--ofu", ofu, *args)
-    assert words in out["advice"]
-    assert out["causes"] == []
-
-
-@pytest.mark.parametrize(("ofu", "is_asked"), [("0.22", False), ("0.26", True)])
-def test_a_throughput_of_one_gpu_is_asked_about_only_where_it_is_half_of_what_ran(
-    ofu: str, is_asked: bool
-) -> None:
-    """12 % by the throughput and 24 % reported on two GPUs: of OFU 22 % that is more than half."""
-    args = (*LLAMA, *H100, "--gpus", "2", "--precision", "bf16", "--tokens-per-second", "4614")
-    assert "MFU from the throughput: 12.00%" in shown(
-        "explain", "--mfu", "0.24", "--ofu", ofu, *args
-    )
-    advice = as_json("explain", "--mfu", "0.24", "--ofu", ofu, *args)["advice"]
-    assert ("of all GPUs together" in advice) is is_asked
-
-
 def test_a_throughput_that_cannot_be_is_no_percentage() -> None:
     args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e9")
     out = as_json("explain", "--mfu", "0.4", "--ofu", "0.4", *args)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
-from tests.flops.counting import CONFIGS
+from tests.flops.counting import CONFIGS, LLAMA
 from tests.flops.test_recipes import RECIPE, forward
 from tests.helpers.in_process import as_json, shown
 
@@ -68,8 +68,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_saving_needs_an_execution(tmp_path: Path) -> None:
-    llama = str(CONFIGS / "llama-3-8b.json")
-    result = CliRunner().invoke(cli, ["flops", llama, "--save", str(tmp_path / "x.json")])
+    result = CliRunner().invoke(cli, ["flops", LLAMA, "--save", str(tmp_path / "x.json")])
     assert result.exit_code == 2
     assert "--save needs --executed" in result.output
 

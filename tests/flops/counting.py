@@ -8,9 +8,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ofu_exporter import flops
+from ofu_exporter.errors import ConfigError
 
 CONFIGS = Path(__file__).parent / "configs"
+LLAMA = str(CONFIGS / "llama-3-8b.json")
 NAMES = sorted(path.stem for path in CONFIGS.glob("*.json"))
 
 
@@ -59,3 +63,9 @@ def share(of: flops.Count, part: flops.Part) -> float:
 def samples(of: Iterable[Mapping[str, int]]) -> flops.Lengths:
     """Samples of several streams."""
     return sum((flops.fixed(1, **streams) for streams in of), flops.Lengths())
+
+
+def refusal(changed: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        flops.read(changed)
+    return str(caught.value)

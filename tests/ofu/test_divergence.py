@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 
 import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.ofu.divergence import Thresholds, check, compare, compare_sums, verdict
 from ofu_exporter.ofu.honest_ratio import HonestRatio, honest_ratio
-from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
+from ofu_exporter.values.reported import Compared, Verdict
 
 IN_POINTS = Thresholds(honest=HonestRatio(0.9, 1.0))
 """With an honest ratio that at an OFU of 40 % is less than 5 points."""
@@ -229,21 +228,6 @@ NOISY = [1700e6, 1760e6] * 10
 ASLEEP = [1905e6, 345e6] * 10
 
 
-def test_an_error_that_is_not_measured_is_the_spread_of_the_clock_reads() -> None:
-    deviation = statistics.stdev(NOISY) / statistics.mean(NOISY)
-    found = compare_sums(points(NOISY))
-    assert found is not None
-    assert found.error.method is ErrorMethod.ESTIMATED
-    assert found.error.ratio == pytest.approx(0.4 * deviation, rel=1e-6)
-
-
-@pytest.mark.parametrize("gpus", [1, 8])
-def test_more_gpus_make_an_estimated_error_no_smaller(gpus: int) -> None:
-    """The GPUs of a job work and rest together."""
-    error = points(NOISY, gpus=gpus).error(gpus)
-    assert error.ratio == pytest.approx(points(NOISY).error().ratio, rel=0.03)
-
-
 def test_an_estimated_error_widens_both_limits() -> None:
     """It is 0.7 points: 2 + 1.4 above, 5 + 1.4 below."""
     verdicts = [
@@ -256,25 +240,6 @@ def test_an_estimated_error_widens_both_limits() -> None:
 def test_to_agree_says_nothing_where_the_limits_are_too_wide() -> None:
     assert verdict(points(ASLEEP, mfu=0.45)) is Verdict.INSUFFICIENT_DATA
     assert verdict(points(ASLEEP, mfu=1.5)) is Verdict.MFU_ABOVE_OFU
-
-
-@pytest.mark.parametrize("reads", [1, 2, 7])
-def test_too_few_reads_tell_no_error_and_make_no_verdict(reads: int) -> None:
-    found = compare_sums(points([1755e6] * reads, mfu=0.9), 1, Thresholds(observed_seconds=0))
-    assert found is not None
-    assert (found.error.ratio, found.error.method) == (None, ErrorMethod.UNKNOWN)
-    assert found.verdict is Verdict.INSUFFICIENT_DATA
-
-
-def test_one_window_without_an_error_costs_no_verdict() -> None:
-    """One of 120: were its OFU wrong by 1, the mean were by 0.8 points."""
-    known = Compared(0.5 * 595, 0.4 * 595, 595.0, 0.0)
-    one = Compared(0.5 * 5, 0.4 * 5, 5.0, 0.0, 5.0, 0.4 * 5, 1.0, 1755e6, 1755e6**2)
-    found = compare_sums(known.plus(one))
-    assert found is not None
-    assert found.verdict is Verdict.MFU_ABOVE_OFU
-    assert found.error.ratio is None
-    assert found.error.largest == pytest.approx(5 / 600)
 
 
 def test_what_ends_of_reports_make_unknown_widens_both_limits_and_is_no_verdict_where_it_is_much() -> (

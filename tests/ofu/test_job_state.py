@@ -112,32 +112,6 @@ def test_a_run_on_another_gpu_has_that_one_gpu() -> None:
     assert node.job().gpu_count == 2.0, "it has grown"
 
 
-def test_an_id_that_another_user_gets_is_another_job() -> None:
-    """A controller that lost its state begins with id 1 again."""
-    node = Node(1)
-    bobs = replace(A, user="bob", uid="2", started=EPOCH + 60)
-    node.give(0.0, whole(replace(A, uid="1"), "0"))
-    node.run(0.0, 50.0, tensor=0.8)
-    node.give(50.0)
-    node.give(60.0, whole(bobs, "0"))
-    node.tick(60.2, reading(40.0, 50.0, 0.8))
-    node.run(60.0, 80.0, tensor=0.1)
-    job = node.job()
-    assert (job.job.user, job.began, job.earlier) == ("bob", EPOCH + 60, ())
-    assert job.held_seconds == pytest.approx(20.0)
-    assert job.observed_seconds == pytest.approx(20.0)
-    assert job.utilization_seconds == pytest.approx(20.0 * 0.1 * CLOCK)
-
-
-def test_a_job_whose_user_is_not_known_yet_goes_on() -> None:
-    node = Node(1)
-    node.give(0.0, whole(replace(A, user="", uid="1"), "0"))
-    node.run(0.0, 10.0)
-    node.give(10.0, whole(replace(A, uid="1"), "0"))
-    node.run(10.0, 20.0)
-    assert node.job().held_seconds == pytest.approx(20.0)
-
-
 def test_a_job_is_shown_with_when_it_was_seen_first_and_last() -> None:
     node = Node(1)
     node.give(10.0, whole(A, "0"))
@@ -167,15 +141,6 @@ def test_of_too_many_jobs_that_ended_the_newest_are_shown() -> None:
     node.give(50.0)
     shown = {int(view.job.job_id) for view in node.last.jobs}
     assert shown == {1000 - number for number in range(10, MOST_ENDED + 10)}
-
-
-def test_a_job_whose_run_is_told_later_is_the_same_one() -> None:
-    """Kubelet tells the pods, the API server their uids, and may be away for a while."""
-    node = Node(1)
-    for number, uid in enumerate(("", "u1", "", "u1")):
-        node.give(10.0 * number, whole(Job("kubernetes", "ns/train", uid=uid), "0"))
-        node.run(10.0 * number, 10.0 * number + 10.0)
-    assert node.job("ns/train").observed_seconds == pytest.approx(40.0)
 
 
 def test_another_run_of_a_job_goes_on_and_has_totals_of_its_own() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.window import Outcome, clock_limit_hz, measure
-from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, ActivitySample, ClockSample, CycleTotals, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
@@ -383,29 +382,3 @@ def test_samples_that_do_not_tell_how_a_window_lay_leave_it_whole(
     assert window is not None
     assert window.parts == ()
     assert window.utilization == pytest.approx(0.5 * 1400 / 1830)
-
-
-@pytest.mark.parametrize(
-    ("limits", "cycles", "lower"),
-    [
-        ((ClockLimit.SW_POWER_CAP,), None, 0.5 * 1500 / 1830 * 0.13 / 1.13),
-        (None, None, 0.5 * 1500 / 1830 * 0.13 / 1.13),
-        ((ClockLimit.SW_POWER_CAP,), (7500e6, 3750e6), 0.0),
-    ],
-)
-def test_a_clock_that_was_read_may_be_13_percent_too_high(
-    limits: tuple[ClockLimit, ...] | None, cycles: tuple[float, float] | None, lower: float
-) -> None:
-    """Named 1485 to 1560 MHz, true 1368 (docs/hardware.md); cycle counters have the true clock."""
-    trust, window = CycleTrust(), None
-    for number in range(6):
-        end = 5.0 * (number + 1)
-        totals = cycles and (cycles[0] * (number + 1), cycles[1] * (number + 1))
-        one = replace(
-            reading(end - 5, end, 0.5, (1500e6,) * 10, cycles=totals), clock_limits=limits
-        )
-        outcome = measure(one, H100_RATING, trust)
-        trust, window = outcome.trust, outcome.window
-    assert window is not None
-    assert window.clock_method == ("cycles" if cycles else "polled")
-    assert window.overstated == pytest.approx(lower)

@@ -118,13 +118,6 @@ def test_requests_that_run_are_those_of_the_last_page() -> None:
     assert tally.served.running == {}
 
 
-def test_engines_of_a_job_are_added() -> None:
-    both = Served()
-    both.add(after(page(0), page(5)))
-    both.add(after(page(0), page(7)))
-    assert both.tokens["m", "prompt"] == 12
-
-
 def test_the_time_and_the_flops_are_those_between_pulls() -> None:
     def of(flops: float) -> str:
         return f'vllm:estimated_flops_per_gpu_total{{engine="0",model_name="m"}} {flops}\n'

@@ -113,10 +113,3 @@ def test_the_mean_of_hours_weighs_gpus_and_leaves_gaps_out() -> None:
     hours: list[tuple[list[float | None], float]] = [([0.4, None, None], 1.0), ([0.1, 0.2], 3.0)]
     assert mean_hour(hours) == [pytest.approx(0.4), pytest.approx(0.1), pytest.approx(0.2)]
     assert mean_hour([([None], 1.0)]) == [None]
-
-
-def test_every_row_has_details() -> None:
-    for row in [*gpu_rows(one_node()), *node_rows(many_nodes("x"))]:
-        rows = row.details()
-        assert len(rows) >= 2
-        assert all(name and value for name, value in rows), rows

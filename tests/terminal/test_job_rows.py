@@ -10,7 +10,6 @@ from ofu_exporter.serving.node_json import NodeJob
 from ofu_exporter.terminal.job_rows import (
     idle_rows,
     job_rows,
-    jobs_of,
     total_ofu,
     user_rows,
     verdict_words,
@@ -82,10 +81,3 @@ def test_only_gpus_that_are_held_without_work_are_idle() -> None:
     (row,) = idle_rows(one_node())
     assert (shown(row, "gpu"), shown(row, "user")) == ("6", "alan")
     assert shown(row, "idle") == "an hour or more"
-
-
-def test_every_row_has_details() -> None:
-    scene = many_nodes("x")
-    assert len(jobs_of(scene)) == 3
-    for row in [*job_rows(scene), *user_rows(scene), *idle_rows(scene)]:
-        assert all(name and value for name, value in row.details())

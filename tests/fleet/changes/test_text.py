@@ -123,11 +123,6 @@ def test_it_says_what_was_looked_at_and_what_is_missing() -> None:
     assert "up to 0.6 false alarms are expected" in shown
 
 
-def test_false_alarms_are_never_up_to_none() -> None:
-    several = report([], []).model_copy(update={"expected_false": 15.05})
-    assert "up to 16 false alarms are expected" in document(several).plain()
-
-
 def test_a_slow_gpu_says_by_what_and_how_sure() -> None:
     shown = document(
         report([], [slow(), slow(gpu=None, uuid=None, sure=False, jobs=["1"])])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.job_rows import _gpus, iso, job_row, longest, names_of, times, unix
 from ofu_exporter.fleet.reports.result import JobRow
-from tests.fleet.reports.test_fleet_report import CLOCK, FIRST, PRICED, job
+from tests.fleet.reports.test_fleet_report import CLOCK, FIRST, PRICED, history, job, report
 from tests.helpers.every import every
 
 
@@ -78,3 +81,55 @@ def test_it_begins_before_its_first_hour_and_ends_with_its_last() -> None:
     assert unix(row.begin) == CLOCK.end_of(FIRST - 1)
     assert unix(row.end) == CLOCK.end_of(FIRST + 9)
     assert iso(unix("2026-11-08T00:00:01Z")) == "2026-11-08T00:00:01Z"
+
+
+def test_ratios_are_sums_over_sums_and_gpu_hours_without_ofu_are_no_zero() -> None:
+    total = report().total
+    assert total.ofu == pytest.approx(40 / 130)
+    assert total.mfu == pytest.approx(45.2 / 100)
+    assert total.wasted_gpu_hours == pytest.approx(130 * 0.4 - 40)
+    unmeasured = next(row for row in report().jobs if row.job_id == "3")
+    assert (unmeasured.ofu, unmeasured.mfu, unmeasured.error, unmeasured.verdict) == (None,) * 4
+    assert report().reporting_ratio == pytest.approx(120 / 130)
+
+
+def test_errors_verdicts_and_causes_are_those_of_the_job() -> None:
+    wrong = next(row for row in report().jobs if row.job_id == "2")
+    assert wrong.error == pytest.approx(0.3)
+    assert wrong.relative_error == pytest.approx(1.5)
+    assert (wrong.verdict, wrong.cause, wrong.gpus) == ("mfu_above_ofu", "sparse_peak", 8.0)
+    assert (wrong.begin, wrong.end) == ("2024-10-04T00:00:00Z", "2024-10-04T10:00:00Z")
+    assert report().agreement.jobs == 2
+    assert report().agreement_without_flagged.jobs == 1
+    assert report().agreement_without_flagged.mean_absolute_error == pytest.approx(0.02)
+
+
+SUMS = st.builds(
+    lambda held, measured, ofu, idle: JobSums(
+        held, held * measured, held * measured * ofu, idle=held * measured * idle * (ofu == 0)
+    ),
+    st.floats(0.1, 1e5),
+    st.floats(0.0, 1.0),
+    st.sampled_from([0.0, 0.1, 0.4, 0.9]),
+    st.floats(0.0, 1.0),
+)
+
+
+@given(st.lists(SUMS, max_size=8))
+def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) -> None:
+    jobs = [job(str(number), f"user{number % 3}", each) for number, each in enumerate(sums)]
+    found = report(history(*jobs, installed=1e6))
+    hours = {step.name: step.gpu_hours or 0.0 for step in found.funnel}
+    active = hours["active"] - hours["unclaimed"]
+    assert hours["held"] == pytest.approx(hours["unmeasured"] + hours["idle"] + active)
+    outside = hours["free"] + hours["unclaimed"] + hours["unknown"]
+    assert hours["installed"] == pytest.approx(outside + hours["held"])
+    assert hours["effective"] <= hours["active"] + 1e-9
+
+
+def test_what_is_left_of_all_is_nothing_and_no_rounding() -> None:
+    both = report(history(job("1", "u", JobSums(0.1, 0.1)), job("2", "u", JobSums(0.2, 0.2))))
+    hours = {step.name: step.gpu_hours for step in both.funnel}
+    assert 0.1 + 0.2 != 0.3
+    assert hours["unmeasured"] == 0.0
+    assert PricedHours(0.1 + 0.2, None).less(PricedHours(0.3, None)).gpu_hours == 0.0

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 
 from ofu_exporter.fleet.history_server import QueryCost
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.reports import rows
 from ofu_exporter.fleet.reports.fleet_history import (
     AbsentNode,
     ClusterJob,
     FleetHistory,
     JobSums,
+    ModelSums,
 )
 from ofu_exporter.fleet.reports.notes import _of_nodes, _of_rules, listed
 from ofu_exporter.fleet.reports.prices import Prices
-from tests.fleet.reports.test_fleet_report import FIRST, PRICED, WRONG, history, job, report
+from ofu_exporter.fleet.reports.report_page import page
+from tests.fleet.reports.test_fleet_report import (
+    DAY,
+    FIRST,
+    H100,
+    HONEST,
+    PRICED,
+    SPAN,
+    WRONG,
+    history,
+    job,
+    report,
+)
+from tests.fleet.reports.test_report_text import in_words
 from tests.helpers.every import every
 
 NOT_ALL = "OFU was not measured in"
@@ -143,3 +163,98 @@ def test_the_headline_names_the_largest_part_of_the_rest(sums: JobSums, part: st
     models.observed = models.utilized = 0.0
     models.jobless = JobSums()
     assert f"The largest part of the rest is {part}." in report(found).headline
+
+
+@pytest.mark.parametrize(("busy", "is_told"), [(0.03, True), (0.01, True), (0.009, False)])
+def test_gpus_at_work_without_a_known_job_are_in_the_headline_from_one_percent_on(
+    busy: float, is_told: bool
+) -> None:
+    made = history(installed=0.0)
+    looks = JobSums(observed=192.0, utilized=1.0, idle=192.0 * (1 - busy))
+    made.models[DAY, "a", H100] = ModelSums(192.0, 192.0, 1.0, looks)
+    made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=0.05, idle=8.0 * (1 - busy))
+    assert ("busy without a known job" in report(made).headline) == is_told
+
+
+def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_sentence() -> None:
+    """Eight GPUs for a day, half of them busy at an OFU of 0.5, and no scheduler that tells of a job."""
+    made = history(installed=0.0)
+    looks = JobSums(observed=192.0, utilized=48.0, idle=96.0)
+    made.models[DAY, "a", H100] = ModelSums(192.0, 192.0, 48.0, looks)
+    made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=2.0, idle=4.0)
+    found = report(made)
+    assert found.headline == (
+        "The fleet delivered 25.0% of its peak. The GPU-hours cost 384 USD. The largest part of the rest is idle GPUs "
+        "without a job (50.0%). In 50.0% of the GPU-hours GPUs were busy without a known job."
+    )
+    steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
+    nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))
+    half = dict.fromkeys(("free", "unclaimed", "active"), (96.0, 192.0))
+    assert steps == {"installed": (192.0, 384.0), "effective": (48.0, 96.0), **half, **nothing}
+    assert (found.ofu, found.total.ofu) == (0.25, None)
+    assert found.no_job is not None
+    assert (found.no_job.name, found.no_job.ofu, found.no_job.cost) == ("(no job)", 0.25, 384.0)
+    assert found.no_job.wasted_gpu_hours == pytest.approx(192 * 0.4 - 48)
+    assert [row.no_job_ofu for row in found.hours[:2]] == [0.25, None]
+    for shown in (*in_words(found), page(found)):
+        assert "(no job)" in shown
+        assert "no tensor pipe was used" in shown
+        assert "OFU of all GPUs, with and without a job, 25.0%" in shown
+    assert "OFU 25.0%</title>" in page(found)
+    assert "OFU without a job" in page(found)
+    (written,) = csv.DictReader(io.StringIO(rows.as_csv(found)))
+    assert (written["name"], written["effective_gpu_hours"]) == ("(no job)", "48.0")
+
+
+def test_without_a_price_there_is_no_cost_and_that_is_said_where_some_have_one() -> None:
+    assert report(prices=Prices()).total.cost is None
+    WRONG.models = {"NVIDIA L4": 1.0}
+    try:
+        found = report()
+    finally:
+        WRONG.models = {H100: 1.0}
+    assert found.total.cost == pytest.approx(2 * 110)
+    assert found.total.priced_ratio == pytest.approx(110 / 150)
+    assert "The price of 26.7% of the held GPU-hours is not known." in found.notes
+    costs: dict[str, float | None] = {step.name: step.cost for step in found.funnel}
+    assert costs["idle"] == 2 * 10, "all of it was on GPUs with a price"
+    of_jobs = ("held", "unmeasured", "active", "effective", "unknown")
+    assert {costs[name] for name in of_jobs} == {None}
+
+
+def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
+    found = report(history(installed=0.0))
+    assert found.total.ofu is None
+    assert found.headline == "No job held a GPU in this time, as far as is known."
+    assert in_words(found)[0]
+
+
+def test_what_is_simulated_is_said_before_anything_else() -> None:
+    made = history(HONEST)
+    assert "SIMULATED" not in report(made).headline
+    made.is_simulated = True
+    for shown in in_words(report(made)):
+        first = shown.partition("peak")[0]
+        assert "SIMULATED, no GPU was measured." in first
+
+
+def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -> None:
+    half = history(HONEST)
+    half.covered = {place: share for place, share in half.covered.items() if place[1] % 2}
+    gone = MissingPart("jobs", TimeSpan(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
+    found = report(half, missing=(gone,))
+    assert found.time.covered_ratio == pytest.approx(0.5)
+    for shown in in_words(found):
+        assert "50.0% of it covered by data" in shown
+        assert "Not read: jobs, 2024-10-04T00:00:00Z to 2024-10-04T05:00:00Z: no answer" in shown
+    assert '"covered_ratio": 0.5' in found.model_dump_json(indent=1)
+
+
+def test_jobs_that_held_more_than_there_is_are_named() -> None:
+    found = report(history(HONEST, WRONG, installed=70.0))
+    assert not found.is_sound
+    (said,) = found.contradictions
+    assert said.startswith("Jobs of cluster a held 171.4% of the GPU-hours of its GPUs")
+    assert found.notes[0] == said
+    assert report().contradictions == []
+    assert report(history(HONEST, installed=0.0)).contradictions == []

@@ -95,16 +95,6 @@ def test_a_stated_peak_at_the_boost_clock_is_a_mistake_though_both_numbers_agree
     assert f"corrected MFU: {right}" in found.causes[0].evidence
 
 
-def test_a_stated_peak_that_nothing_explains_is_said_with_the_mfu_of_the_right_one() -> None:
-    """0.13 x 312 / 989.4; a forward pass too few would leave the wrong peak as it is."""
-    facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=312e12)
-    found = explain(Observation(0.13, 0.43), facts)
-    assert found.looked
-    assert found.causes == ()
-    assert "against this its MFU is 4.10%" in found.advice
-    assert not explain(Observation(0.40, 0.43), replace(facts, peak_flops=989.4e12)).looked
-
-
 def test_a_stated_peak_that_only_a_strange_card_has_ranks_after_simpler_mistakes() -> None:
     facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=165e12)
     (a30,) = wrong_device.hypotheses(facts)

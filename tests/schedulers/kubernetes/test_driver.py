@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import grpc
 import pytest
 
-from ofu_exporter.schedulers.kubernetes import driver, gpu_pods, pod_resources, workloads
-from ofu_exporter.schedulers.kubernetes import grpc as channel_module
+from ofu_exporter.schedulers.kubernetes import driver, gpu_pods, workloads
 from ofu_exporter.schedulers.kubernetes.pod_resources import ClaimedDevice
 from ofu_exporter.values import device_names
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import SchedulerReason
 from tests.doubles import api_server as doubles
-from tests.doubles.kubelet import GPU, claimed, make, pod, response
+from tests.doubles.kubelet import GPU, claimed, make, pod
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.every import every
 from tests.helpers.kubernetes_bench import NODE, Bench, holding
@@ -92,20 +90,6 @@ def test_shares_of_a_gpu_are_each_their_jobs_own(bare: Bench) -> None:
 def test_two_pods_of_one_name_are_one(bare: Bench) -> None:
     """One that has ended may be listed beside its successor."""
     assert bare.claims(holding("p", "GPU-a"), holding("p", "GPU-b")) == {"ns/p": ("GPU-a", "GPU-b")}
-
-
-def test_a_reply_may_be_larger_than_grpc_lets_others_take(bare: Bench) -> None:
-    many = [pod("x" * 250 + str(number), cpus=500) for number in range(8000)]
-    size = len(response(many).SerializeToString())
-    assert size > 4 << 20
-    assert bare.claims(*many, holding("p", "GPU-a")) == {"ns/p": ("GPU-a",)}
-
-
-def test_a_kubelet_that_restarts_between_two_questions_costs_none(bare: Bench) -> None:
-    bare.claims(holding("p", "GPU-a"))
-    bare.kubelet.stop()
-    bare.kubelet.start()
-    assert bare.claims() == {"ns/p": ("GPU-a",)}
 
 
 def restarted(bare: Bench) -> None:
@@ -644,14 +628,6 @@ def test_a_socket_that_goes_away_does_not_change_what_node_this_is(bare: Bench) 
     assert bare.failure().reason is SchedulerReason.UNREACHABLE
 
 
-def test_a_kubelet_that_hangs_is_given_up(bare: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_resources, "SECONDS", 0.2)
-    bare.kubelet.is_hung = True
-    failure = bare.failure()
-    assert failure.reason is SchedulerReason.UNREACHABLE
-    assert "no answer" in failure.detail
-
-
 @contextlib.contextmanager
 def unprivileged(folder: Path) -> Iterator[None]:
     """Without access to the folder, whoever runs the tests."""
@@ -672,27 +648,6 @@ def test_a_socket_without_access_says_so(bare: Bench, folder: Path) -> None:
         failure = bare.failure()
     assert failure.reason is SchedulerReason.NO_PERMISSION
     assert str(bare.kubelet.path) in failure.detail
-
-
-@pytest.mark.parametrize(
-    ("socket_is_there", "reason"),
-    [(True, SchedulerReason.NO_LIBRARY), (False, SchedulerReason.ABSENT)],
-)
-def test_a_missing_library_matters_only_where_kubelet_is(
-    bare: Bench, monkeypatch: pytest.MonkeyPatch, socket_is_there: bool, reason: SchedulerReason
-) -> None:
-    monkeypatch.setitem(sys.modules, "h2.config", None)
-    if not socket_is_there:
-        bare.kubelet.path.unlink()
-    assert bare.failure().reason is reason
-
-
-def test_a_reply_beyond_all_reason_is_not_kept(
-    bare: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(channel_module, "MAX_REPLY_BYTES", 100_000)
-    bare.hold(pod("x" * 200_000))
-    assert bare.failure().reason is SchedulerReason.TOO_LARGE
 
 
 # The documentation.

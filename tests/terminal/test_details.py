@@ -1,0 +1,17 @@
+"""Every row has details."""
+
+from __future__ import annotations
+
+from ofu_exporter.terminal.gpu_rows import gpu_rows, node_rows
+from ofu_exporter.terminal.job_rows import idle_rows, job_rows, jobs_of, user_rows
+from tests.helpers.scenes import many_nodes, one_node
+
+
+def test_every_row_has_details() -> None:
+    scene = many_nodes("x")
+    assert len(jobs_of(scene)) == 3
+    of_jobs = [*job_rows(scene), *user_rows(scene), *idle_rows(scene)]
+    for row in [*gpu_rows(one_node()), *node_rows(scene), *of_jobs]:
+        rows = row.details()
+        assert len(rows) >= 2
+        assert all(name and value for name, value in rows), rows
