@@ -80,7 +80,7 @@ def digest(**options: Any) -> None:
 
 
 def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
-    from ofu_exporter.fleet.actions.regression import OF_JOBS
+    from ofu_exporter.fleet.actions.kinds import OF_JOBS
     from ofu_exporter.fleet.changes.report import changes_report, collect
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs

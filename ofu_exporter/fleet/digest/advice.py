@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ofu_exporter.fleet.actions import command
+from ofu_exporter.fleet.actions.commands import command
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.funnel import ADVICE, lost_hours

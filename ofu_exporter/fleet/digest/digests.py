@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ofu_exporter.fleet.actions.regression import sure_regressions, why
+from ofu_exporter.fleet.actions.kinds import sure_regressions, why
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank

@@ -6,23 +6,15 @@ import subprocess
 
 import pytest
 
-from ofu_exporter.fleet import actions
-from ofu_exporter.fleet.actions import (
-    MOST,
-    Action,
-    _counted_once,
-    by_name,
-    command,
-    first_actions,
-    jobs_named,
-    price_of,
-)
+from ofu_exporter.fleet.actions import MOST, _counted_once, first_actions
+from ofu_exporter.fleet.actions.commands import command
+from ofu_exporter.fleet.actions.kinds import KINDS, Action, by_name, jobs_named, price_of
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.reports import report_text
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
+from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 from tests.fleet.reports.test_fleet_report import history, job, report
 
 GOOD = [job(f"good-{n}", f"user{n}", JobSums(500, 500, 200)) for n in range(8)]
@@ -74,7 +66,7 @@ STORIES = ("held_idle", "regression", "below_others", "slow_node", "wrong_number
 
 def test_every_kind_of_action_is_planted() -> None:
     """The last two in tests of their own below."""
-    assert {*actions._MODULES.names()} == {*STORIES, "restarts", "traced"}
+    assert {kind.__name__ for kind in KINDS} == {*STORIES, "restarts", "traced"}
 
 
 def changes_of(*rows: ChangeRow, slow: tuple[SlowRow, ...] = ()) -> ChangesReport:
@@ -152,10 +144,17 @@ def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:
     found = acted(*GOOD, HALVED, changes=changes_of(CHANGE))
     assert [row.kind for row in found.actions] == ["regression"]
     first, second = (
-        Action(ActionRow.model_construct(who=who), frozenset({("a", who), ("a", "both")}))
+        Action(
+            "",
+            who,
+            "",
+            "",
+            "",
+            [JobRow.model_construct(cluster="a", job_id=n) for n in (who, "both")],
+        )
         for who in ("1", "2")
     )
-    assert _counted_once([first, second]) == [first.row], "one job in both is enough"
+    assert _counted_once([first, second]) == [first], "one job in both is enough"
 
 
 def test_more_stories_than_lines_leave_room_for_a_wrong_number() -> None:

@@ -1,0 +1,241 @@
+"""The kinds of actions: each is a function that yields what it sees in a report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.fleet.actions.commands import command
+from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind
+from ofu_exporter.fleet.reports.chain_rows import RestartRow
+from ofu_exporter.fleet.reports.job_rows import is_flagged
+from ofu_exporter.fleet.reports.reachable import busy_gap, unused
+from ofu_exporter.fleet.reports.result import FleetReport, JobRow
+from ofu_exporter.fleet.reports.tables import counted, hours, points, share
+from ofu_exporter.values.losses import known_sum
+
+JobId = tuple[str, str]
+LEAST_GAP = 0.2
+"""Of the busy GPU-hours; three of four jobs are below an upper quartile."""
+MOSTLY_IDLE = 0.5
+"""Share of the measured GPU-hours."""
+LEAST_RATIO = 0.1
+"""Of the time of the traced ranks."""
+OF_JOBS: Sequence[SeriesKind] = ("name", "job")
+"""Kinds of series; changes of a model or a node are made of those of jobs."""
+
+
+class Action(NamedTuple):
+    """What can be done, and the jobs that it is about."""
+
+    kind: str
+    who: str
+    why: str
+    next: str
+    link: str
+    rows: Sequence[JobRow] = ()
+    gpu_hours: float | None = None
+    """Of these jobs, that can be had back; None where none are known to be."""
+    cost: float | None = None
+    is_general: bool = False
+    """Says less of its jobs than other kinds do, which come first where both have a job."""
+
+    @property
+    def jobs(self) -> frozenset[JobId]:
+        return frozenset((row.cluster, row.job_id) for row in self.rows)
+
+
+def below_others(report: FleetReport) -> Iterator[Action]:
+    """Jobs whose busy hours stay well below what comparable jobs, or else the target, reach."""
+    for rows in by_name(row for row in report.jobs if row.recoverable_gpu_hours is not None):
+        gap = sum(busy_gap(row) or 0.0 for row in rows)
+        busy = sum(row.observed_gpu_hours - row.idle_gpu_hours for row in rows)
+        if busy <= 0 or gap < LEAST_GAP * busy:
+            continue
+        ofu = sum(row.effective_gpu_hours for row in rows) / busy
+        yield Action(
+            kind="below_others",
+            who=jobs_named(rows),
+            why=f"OFU {share(ofu)} while busy; at what comparable jobs or the target reach, the same work takes "
+            f"{share(gap / busy)} less GPU time.",
+            next=f"{command(report, rows[0])} shows where its time goes.",
+            link="docs/jobs.md",
+            rows=rows,
+            gpu_hours=gap,
+            cost=price_of(rows, gap),
+            is_general=True,
+        )
+
+
+def held_idle(report: FleetReport) -> Iterator[Action]:
+    """Jobs that held GPUs and let them rest for most of their time."""
+    idle = [
+        row
+        for row in report.jobs
+        if row.observed_gpu_hours and unused(row) >= MOSTLY_IDLE * row.observed_gpu_hours
+    ]
+    for rows in by_name(idle):
+        lost = sum(map(unused, rows))
+        is_told = all(row.lost_idle_gpu_hours is not None for row in rows)
+        what = "No kernel ran" if is_told else "No tensor work"
+        observed = sum(row.observed_gpu_hours for row in rows)
+        yield Action(
+            kind="held_idle",
+            who=jobs_named(rows),
+            why=f"{what} in {hours(lost)} of {hours(observed)} measured GPU-hours.",
+            next="End it if it hangs or waits for somebody; ask for fewer GPUs, or give such jobs a time limit.",
+            link="docs/runbooks.md",
+            rows=rows,
+            gpu_hours=lost,
+            cost=price_of(rows, lost),
+        )
+
+
+def regression(report: FleetReport) -> Iterator[Action]:
+    """Jobs that are surely slower than they were before."""
+    for change, rows in sure_regressions(report):
+        first, lost = rows[0], max(0.0, change.lost_gpu_hours)
+        yield Action(
+            kind="regression",
+            who=f"{first.job_name or first.shown_name}{_whose(first)}",
+            why=why(change),
+            next=f"Compare what changed that day (code, data, image, nodes): {command(report, first)}.",
+            link="docs/changes.md",
+            rows=rows,
+            gpu_hours=lost,
+            cost=price_of(rows, lost),
+        )
+
+
+def sure_regressions(report: FleetReport) -> Iterator[tuple[ChangeRow, list[JobRow]]]:
+    """Those of jobs, with the jobs of the report that they are of."""
+    for change in report.changes.changes if report.changes else ():
+        if change.sure and change.direction == "regression" and change.kind in OF_JOBS:
+            rows = [row for row in report.jobs if _is_of(change, row)]
+            if rows:
+                yield change, rows
+
+
+def why(change: ChangeRow) -> str:
+    """Its numbers in a sentence."""
+    before, after = share(change.ofu_before), share(change.ofu_after)
+    return f"OFU {before} before {change.at[:10]}, {after} since (sure)."
+
+
+def _is_of(change: ChangeRow, row: JobRow) -> bool:
+    """Whether a job is of the series that changed, by every label that jobs have too."""
+    labels = change.labels.keys() & JobRow.model_fields.keys()
+    return all(str(getattr(row, name) or "") == change.labels[name] for name in labels)
+
+
+def restarts(report: FleetReport) -> Iterator[Action]:
+    """Jobs that restart, and lose GPU-hours until they compute anew what they had computed before."""
+    by_job: dict[JobId, list[RestartRow]] = defaultdict(list)
+    for each in report.restarts:
+        by_job[each.cluster, each.job_id].append(each)
+    for job in report.jobs:
+        rows = by_job.get((job.cluster, job.job_id))
+        if not rows:
+            continue
+        lost = sum(each.gpu_hours for each in rows)
+        count = round(sum(each.restarts for each in rows))
+        each_took = "" if not job.gpus else f", {hours(lost / job.gpus / count)} hours each"
+        yield Action(
+            kind="restarts",
+            who=jobs_named([job]),
+            why=f"{counted(count, 'restart')} took {hours(lost)} GPU-hours until the job was where it had been before"
+            f"{each_took}.",
+            next=f"Find out why it restarts, and save more often: {command(report, job)}.",
+            link="docs/runbooks.md",
+            rows=[job],
+            gpu_hours=lost,
+            cost=known_sum(each.cost for each in rows),
+        )
+
+
+def slow_node(report: FleetReport) -> Iterator[Action]:
+    """GPUs and nodes that are surely slower than their peers in the same jobs."""
+    for slow in report.changes.slow if report.changes else ():
+        if slow.sure:
+            yield Action(
+                kind="slow_node",
+                who=slow.node if slow.gpu is None else f"GPU {slow.gpu} of {slow.node}",
+                why=f"{share(slow.slower)} slower than its peers in {counted(slow.hours, 'hour')} of "
+                f"{counted(len(slow.jobs), 'job')}; a job that waits for all its ranks runs at its pace.",
+                next="Drain it, and look at its power, temperature and links.",
+                link="docs/changes.md",
+            )
+
+
+def traced(report: FleetReport) -> Iterator[Action]:
+    """Jobs whose traces name one thing that costs them much."""
+    proven = (row for row in report.jobs if row.finding and _ratio(row) >= LEAST_RATIO)
+    for rows in by_name(proven):
+        worst = max(rows, key=_ratio)
+        lost = sum(row.observed_gpu_hours * _ratio(row) for row in rows)
+        yield Action(
+            kind="traced",
+            who=jobs_named(rows),
+            why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours "
+            "are those if all of its time is like that.",
+            next=f"docs/where.md says what helps; {command(report, worst)} shows the job.",
+            link="docs/where.md",
+            rows=rows,
+            gpu_hours=lost,
+            cost=price_of(rows, lost),
+        )
+
+
+def _ratio(row: JobRow) -> float:
+    return row.finding_ratio or 0.0
+
+
+def wrong_number(report: FleetReport) -> Iterator[Action]:
+    """Jobs that report an MFU above what their GPUs did."""
+    for rows in by_name(row for row in report.jobs if is_flagged(row)):
+        first = rows[0]
+        cause = f"; likeliest cause: {first.cause}" if first.cause else ""
+        numbers = f"--mfu {share(first.mfu)} --ofu {share(first.ofu_compared)}"
+        yield Action(
+            kind="wrong_number",
+            who=jobs_named(rows),
+            why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU{cause}. "
+            "No hours are lost, but plans are made by this number.",
+            next=f"Correct the count: `ofu-exporter explain {numbers}` says how.",
+            link="docs/explain.md",
+            rows=rows,
+        )
+
+
+KINDS = (below_others, held_idle, regression, restarts, slow_node, traced, wrong_number)
+
+
+def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
+    """What these GPU-hours of some jobs cost at their mean price; None where one is not known."""
+    cost = held = 0.0
+    for row in rows:
+        if row.cost is None:
+            return None
+        cost, held = cost + row.cost, held + row.held_gpu_hours
+    return hours * cost / held if held else None
+
+
+def jobs_named(rows: Sequence[JobRow]) -> str:
+    """One job, or some of one name with their count."""
+    first = rows[0]
+    name = f"{first.job_name or f'job {first.shown_name}'}{_whose(first)}"
+    return name if len(rows) == 1 else f"{name}, {len(rows):,} jobs"
+
+
+def _whose(row: JobRow) -> str:
+    return f" of {row.user}" if row.user else ""
+
+
+def by_name(rows: Iterable[JobRow]) -> list[list[JobRow]]:
+    """Jobs of one name, user and cluster together; one without a name stands alone."""
+    groups: dict[tuple[str, ...], list[JobRow]] = {}
+    for row in rows:
+        key = (row.cluster, row.user, row.job_name or f"\0{row.job_id}")
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
