@@ -918,6 +918,12 @@ def test_a_mode_that_the_driver_does_not_tell_is_as_it_was(divided: NvmlNode) ->
     assert failure(lambda: windows(divided, probe)).reason is Reason.NOT_SUPPORTED
 
 
+def test_a_gpu_whose_mode_was_never_told_is_read_as_a_whole(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, tensor=0.25)
+    bench.scenario.error("nvmlDeviceGetMigMode", 999, gpu=0)
+    assert windows(bench, bench.began()).keys() == {""}
+
+
 def test_an_instance_has_no_evidence_of_the_whole_gpu(divided: NvmlNode) -> None:
     """Power is everybody's, and NVML has no utilization on a GPU with MIG."""
     divided.scenario.gpu(0, power=650, dead=1)
