@@ -225,6 +225,19 @@ def test_a_new_snapshot_replaces_the_old_one_at_once() -> None:
     assert b"ofu_gpu_up{" not in page.render().body
 
 
+def test_a_page_is_written_once_for_those_who_take_gzip_and_those_who_do_not() -> None:
+    page, written = page_of(play(RECORDINGS / "simulated-8gpu.jsonl.gz")), list[bytes]()
+
+    def encoder(_: object) -> bytes:
+        written.append(b"ofu 1")
+        return written[-1]
+
+    assert page._page("text", False, encoder) == b"ofu 1"
+    assert gzip.decompress(page._page("text", True, encoder)) == b"ofu 1"
+    assert page._page("text", True, encoder) is page._page("text", True, encoder)
+    assert len(written) == 1
+
+
 def test_gzip_is_the_same_page() -> None:
     page = page_of(play(RECORDINGS / "simulated-8gpu.jsonl.gz"))
     packed = page.render("", "gzip, deflate")

@@ -201,3 +201,16 @@ def test_a_jobs_losses_add_up_with_its_ofu(tmp_path: Path) -> None:
     )
     (slow,) = facts(fleet(ONE_JOB + ", straggler: {gpu: 5, share: 0.2}}\n", tmp_path))
     assert sum(slow["lost"].values()) + slow["ofu"] == pytest.approx(1.0)
+
+
+def test_a_report_says_what_its_job_states_and_no_more(tmp_path: Path) -> None:
+    def body(stated: str) -> dict[str, object]:
+        made = fleet(f"length: 2h\n{ONE_JOB}, report: {{every: 10m{stated}}}}}\n", tmp_path)
+        (said,) = filter(None, (made.jobs[0].report_body(20, made.spec, 0.0),))
+        return said
+
+    little = body("")
+    assert little.keys() == {"job_id", "mfu", "start", "end", "precision", "gpus"}
+    assert (little["start"], little["end"], little["gpus"]) == (600.0, 1200.0, 8)
+    more = {"framework": "nemo", "recompute": "full", "step": 1200 // 30}
+    assert body(", framework: nemo, recompute: full, step: 30") == little | more
