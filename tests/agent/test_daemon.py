@@ -10,7 +10,6 @@ import subprocess
 import threading
 import time
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from tests.helpers.agent import (
     Agent,
     agent,
     bare_environment,
-    call,
     page_server,
     until,
 )
@@ -138,23 +136,6 @@ def test_stopping_is_quick_and_clean() -> None:
             keep.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             keep.recv(100)
             assert running.stop() == 0, running.log
-
-
-def test_a_port_in_use_is_one_clear_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = call("run", "--source", "simulate", "--listen", address)
-    assert done.returncode == 2
-    reason = "Address already in use; --listen takes another"
-    assert done.stderr == f"ofu-exporter: cannot listen on {address}: {reason}\n"
-
-
-def test_eight_clients_at_once_are_all_answered() -> None:
-    with agent("run", "--source", "simulate", *QUICK) as running:
-        until(lambda: measured(running) == 8)
-        with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda _: running.get("/metrics")[0], range(200)))
-        assert answers == [200] * 200
 
 
 def test_a_reload_puts_new_settings_in_force_and_keeps_the_totals(tmp_path: Path) -> None:

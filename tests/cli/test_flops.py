@@ -60,21 +60,6 @@ def test_the_mfu_of_a_job() -> None:
     assert mixed["peak_tflops"] == pytest.approx(989.4 / (0.3 + 0.7 / 2), abs=0.2)
 
 
-@pytest.mark.slow
-def test_what_torch_executes_of_a_model() -> None:
-    pytest.importorskip("transformers", reason="pip install --group test-torch")
-    step = ("flops", LLAMA, "--seq-len", "256", "--batch-size", "8")
-    executed, counted = as_json(*step, "--executed"), as_json(*step, "--full-attention")
-    assert executed["executed_flops_per_step"] == counted["model_flops_per_step"]
-    assert executed["executed_flops_per_token"] == counted["model_flops_per_token"]
-    assert executed["parameters"]["total"] == counted["parameters"]["total"]
-    assert {each["name"] for each in executed["operators"]} == {"bmm", "mm"}
-    assert "every pair" in executed["warnings"][0]
-    text = shown(*step, "--executed", "--forward-only")
-    assert "LlamaForCausalLM, as torch executes it" in text
-    assert re.search(r"\nmm +[\d,]+ +0\n", text)
-
-
 def test_mistakes_are_named() -> None:
     sparse = as_json(*MFU, "--tokens-per-second", "2e6", "--peak-tflops", "1979")
     assert "sparse" in sparse["warnings"][0]

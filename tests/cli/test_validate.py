@@ -126,17 +126,6 @@ def test_what_cannot_be_used_is_one_line(tmp_path: Path, args: list[str], line: 
     assert f"ofu-exporter: {line}" in done.stderr
 
 
-def test_a_plot_is_drawn_or_what_is_missing_is_said(tmp_path: Path) -> None:
-    picture = tmp_path / "v.png"
-    args = ("--quick", *FEW, "--output", str(tmp_path / "v.jsonl"))
-    done = simulated("validate", *args, "--plot", str(picture))
-    if importlib.util.find_spec("matplotlib"):
-        assert picture.read_bytes().startswith(b"\x89PNG")
-    else:
-        assert done.returncode == 2
-        assert "pip install 'matplotlib>=3.8'" in done.stderr
-
-
 def test_csv_has_a_row_for_each_precision_and_kind(tmp_path: Path) -> None:
     stored = ("--output", str(tmp_path / "v.jsonl"))
     _, report = validate(tmp_path, *FEW, "--quick")

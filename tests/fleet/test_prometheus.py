@@ -225,13 +225,6 @@ def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.reason is QueryReason.TOO_MUCH
 
 
-def test_values_that_are_no_numbers_are_left_out() -> None:
-    rows = [({"x": str(n)}, 1.0, value) for n, value in enumerate(("NaN", "+Inf", "0.5", "-Inf"))]
-    with query_server(lambda _: vector(*rows)) as server:
-        found = client(server.url).instant("x")
-    assert [series.points for series in found] == [[(1.0, 0.5)]]
-
-
 @pytest.mark.parametrize(
     ("fields", "why"),
     [  # https://thanos.io/tip/components/query.md/

@@ -7,7 +7,7 @@ import pytest
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_totals import ServedTotals
 from ofu_exporter.jobs.summary import summary_text
-from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.jobs.totals import JobTotals
 from tests.helpers.documents import reporting
 
 SERVED = ServedTotals(
@@ -82,18 +82,6 @@ def test_without_a_counter_of_memory_nothing_is_said_of_it() -> None:
     assert silent.memory_bytes_per_second is None
     assert "Memory was" not in summary_text(silent)
     assert "Bound by" not in summary_text(silent)
-
-
-def test_nodes_of_a_job_are_added_and_one_without_a_bandwidth_makes_it_unknown() -> None:
-    both = merged([on_h100(0.9, 0.0), on_h100(0.5, 0.0)])
-    assert both.memory_ratio == pytest.approx(0.7)
-    assert both.memory_bytes_per_second == pytest.approx(0.7 * 3.35e12)
-    (served,) = both.served
-    assert served.tokens == {kind: 2 * count for kind, count in SERVED.tokens.items()}
-    assert (served.requests, served.flops, served.seconds) == (84.0, 1e16, 200.0)
-    mixed = merged([on_h100(0.9, 0.0), on_h100(0.5, 0.0, is_rated=False)])
-    assert mixed.memory_bytes_per_second is None
-    assert mixed.memory_ratio == pytest.approx(0.7)
 
 
 def test_a_name_of_a_model_cannot_break_a_line() -> None:

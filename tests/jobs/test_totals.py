@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ComparedSums
-from ofu_exporter.jobs.summary import one_line, summary_text
+from ofu_exporter.jobs.summary import one_line
 from ofu_exporter.jobs.totals import JobTotals, merged, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.gpu import GpuKey
@@ -23,7 +22,7 @@ from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.losses import LossSums, MemorySums
 from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
-from tests.helpers.documents import VIEW, made, on_instances, reporting
+from tests.helpers.documents import made, reporting
 from tests.helpers.every import every
 
 
@@ -108,13 +107,6 @@ def test_nodes_are_added_as_numerator_and_denominator() -> None:
     assert both.window_percentiles["p90"] == 1.0
 
 
-def test_runs_of_one_node_are_added_per_gpu() -> None:
-    twice = merged([made(ended=1100.0), made(began=2000.0, updated=2100.0, ended=2100.0)])
-    assert len(twice.gpus) == 2
-    assert twice.gpu_seconds == pytest.approx(300.0)
-    assert (twice.began, twice.ended) == (1000.0, 2100.0)
-
-
 def test_a_job_runs_as_long_as_it_runs_on_any_node() -> None:
     assert merged([made(ended=1100.0), made("n2")]).ended is None
 
@@ -191,44 +183,6 @@ def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None
     left = resumed_job(made(), Instant(5.0, 1100.0))
     assert left.unseen_since == 1100.0
     assert views([left], Instant(105.0, 1200.0)) == ()
-
-
-def test_a_job_on_instances_has_parts_of_gpus() -> None:
-    job = on_instances()
-    assert job.gpu_count == pytest.approx(2)
-    assert job.gpu_seconds == pytest.approx(200)
-    assert job.utilization_ratio == pytest.approx(0.35)
-    assert job.observed_ratio == pytest.approx(0.5)
-
-
-def waited(seconds: float | None) -> JobTotals:
-    """A job of which one GPU waited for this long."""
-    first = replace(VIEW.usage[GpuKey("GPU-0", "")], held_seconds=200.0, waiting_seconds=seconds)
-    return totals_of(replace(VIEW, usage={**VIEW.usage, first.key: first}), "n1", simulated=False)
-
-
-def test_the_time_before_a_job_ran_is_no_part_of_its_observed_share() -> None:
-    assert waited(100.0).observed_ratio == pytest.approx(0.75)
-    assert waited(100.0).waiting_gpu_seconds == pytest.approx(100.0)
-    assert (
-        "Before its first run it held GPUs for 0.03 GPU-hours, which are not counted"
-        in summary_text(waited(100.0))
-    )
-    assert "Before its first run" not in summary_text(waited(0.0))
-
-
-def test_where_nobody_says_whether_a_job_ran_the_waiting_is_unknown() -> None:
-    assert made().waiting_gpu_seconds is None
-    assert waited(None).observed_ratio == pytest.approx(0.5)
-    parts = [waited(None), waited(100.0).model_copy(update={"began": 5.0})]
-    assert merged(parts).waiting_gpu_seconds == pytest.approx(100.0)
-
-
-def test_waiting_goes_on_after_a_restart() -> None:
-    kept = resumed_job(
-        JobTotals.model_validate_json(waited(100.0).model_dump_json()), Instant(0.0, 1100.0)
-    )
-    assert kept.usage[GpuKey("GPU-0", "")].waiting_seconds == 100.0
 
 
 def run(began: float, node: str = "n1") -> RunTotals:

@@ -7,7 +7,7 @@ import pytest
 from ofu_exporter.serving.node_json import NodeGpu
 from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle_seconds, mean_hour, node_rows
 from ofu_exporter.terminal.pictures import AWAY, EMPTY_SMS, NO_TENSOR
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, mean_losses, ofu_of
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, ofu_of
 from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.losses import Loss, Losses
 from tests.helpers.scenes import many_nodes, one_node, shown_node
@@ -63,18 +63,6 @@ def test_each_part_of_the_peak_is_drawn_and_named() -> None:
     named = [value for name, value in row.details() if name == "lost of the peak"]
     assert len(named) == len(lost)
     assert "15.2% idle: no kernel ran" in named
-
-
-def test_the_parts_of_several_gpus_add_up_with_their_ofu() -> None:
-    split = {Loss.CLOCK: -0.1, Loss.NO_TENSOR: 0.3, Loss.EMPTY_SMS: 0.2, Loss.IDLE: 0.3}
-    gpu = with_window(0.3, split)
-    other = with_window(0.6, {Loss.CLOCK: 0.1, Loss.WITHOUT_TENSOR: 0.3}, share=0.5)
-    away = gpu.model_copy(update={"window": None})
-    losses = mean_losses([gpu, other, away])
-    assert sum(losses.values()) == pytest.approx(1.0 - (0.3 + 0.5 * 0.6) / 1.5)
-    assert losses[Loss.WITHOUT_TENSOR] == pytest.approx(0.1)
-    assert losses[Loss.CLOCK] == pytest.approx(-0.05 / 1.5)
-    assert mean_losses([away]) == {}
 
 
 def test_nobody_holds_a_gpu_longer_than_since_the_job_began() -> None:
