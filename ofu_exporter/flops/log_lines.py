@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple, Protocol
 
-from ofu_exporter.flops.statements import JobFacts, Statement, number, some, with_rate
+from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -53,6 +52,12 @@ class LineForm:
     """Of one step."""
     also: str = ""
     """What a line of this form has too, so that no other line is taken for one."""
+    is_since_last: bool = False
+    """Whether its seconds are the mean of the steps since the line before."""
+
+    def follower(self, job: JobFacts) -> Follower:
+        """What reads a log of such lines."""
+        return (SinceLast if self.is_since_last else LineFollower)(self.statement, job)
 
     def statement(self, line: str, job: JobFacts) -> Statement | None:
         """What a line states: FLOP/s where it has them, otherwise an MFU, otherwise the step alone."""
@@ -112,17 +117,3 @@ class SinceLast(LineFollower):
         count = one.step - before if before is not None and before < one.step else 1
         seconds = None if one.seconds is None else one.seconds * count
         return replace(one, seconds=seconds, flops=None if one.flops is None else one.flops * count)
-
-
-def read_following(
-    follower: Callable[[JobFacts], Follower], what: str, text: str, job: JobFacts
-) -> list[Statement]:
-    """The statements with a rate of a log whose lines belong together. Raises ConfigError with `what` without one."""
-    following = follower(job)
-    lines = (following.line(plain(line)) for line in text.splitlines())
-    return some([one for one in lines if one is not None and one.has_rate], what)
-
-
-def read_lines(read_line: ReadLine, what: str, text: str, job: JobFacts) -> list[Statement]:
-    """The statements of all lines that have a rate or an MFU. Raises ConfigError with `what` where none has."""
-    return read_following(partial(LineFollower, read_line), what, text, job)

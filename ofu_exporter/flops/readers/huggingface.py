@@ -6,10 +6,8 @@ it has no step. Tokens need FLOPs of a token, or a model; the callback needs nei
 
 from __future__ import annotations
 
-from functools import partial
-
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.log_lines import quantity, read_following
+from ofu_exporter.flops.log_lines import quantity
 from ofu_exporter.flops.statements import JobFacts, Statement
 
 _SIGNS = ("{'loss': ", "'epoch': ")
@@ -37,6 +35,3 @@ class Follower:
         if before is None or tokens < before:
             return Statement()
         return Statement(tokens=tokens - before)
-
-
-read = partial(read_following, Follower, "two Trainer lines with `num_input_tokens_seen`")

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from functools import partial
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.log_lines import read_following
 from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _RATE, _SAMPLE_RATE = "device/flops_per_sec", "device/samples_per_sec"
@@ -70,6 +68,3 @@ class Follower:
 def _plain(name: str) -> str:
     """A column without the stage of Lightning's loggers: `train/time` and `train|time` are `time`."""
     return name.removeprefix("train/").removeprefix("train|")
-
-
-read = partial(read_following, Follower, f"metrics.csv with `{_RATE}`")

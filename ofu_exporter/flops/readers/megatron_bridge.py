@@ -7,10 +7,9 @@ without a throughput. Two ranks write them, so either may come first, or the oth
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
-from ofu_exporter.flops.log_lines import SinceLast, quantity, read_following
-from ofu_exporter.flops.readers.megatron import ITERATION
+from ofu_exporter.flops.log_forms import MEGATRON
+from ofu_exporter.flops.log_lines import SinceLast, quantity
 from ofu_exporter.flops.statements import JobFacts, Statement, with_rate
 
 _SECONDS = quantity(r"\bStep Time\s*:\s*([\d.]+)s", "Step Time")
@@ -24,7 +23,7 @@ class Follower:
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
-        self._iterations = SinceLast(ITERATION.statement, job)
+        self._iterations = SinceLast(MEGATRON.statement, job)
         self._iteration: Statement | None = None
         self._of_step: Statement | None = None
         self._seconds = 0.0
@@ -35,7 +34,7 @@ class Follower:
         rate, seconds = _RATE.of(line), _SECONDS.of(line)
         if rate is not None and seconds is not None:
             return self._stepped(with_rate(Statement(seconds=seconds), rate, self._job))
-        one = ITERATION.statement(line, self._job)
+        one = MEGATRON.statement(line, self._job)
         if one is None or one.seconds is None or one.has_rate:
             return None
         self._iteration, self._seconds = self._iterations.line(line), one.seconds
@@ -56,6 +55,3 @@ class Follower:
         whole = self._iteration
         self._iteration = None
         return replace(of_step, step=whole.step, seconds=whole.seconds)
-
-
-read = partial(read_following, Follower, "Megatron-Bridge `MODEL_TFLOP/s/GPU`")

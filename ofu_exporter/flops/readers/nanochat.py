@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
 
-from ofu_exporter.flops.log_lines import LineForm, quantity, read_following
+from ofu_exporter.flops.log_lines import LineForm, quantity
 from ofu_exporter.flops.statements import JobFacts, Statement, with_rate
 
 _OLD_PEAK_FLOPS = 989e12
@@ -39,6 +38,3 @@ class Follower:
         if one is None or one.mfu is None or peak_flops is None:
             return one
         return with_rate(one, one.mfu * peak_flops, self._job)
-
-
-read = partial(read_following, Follower, "nanochat `mfu:`")

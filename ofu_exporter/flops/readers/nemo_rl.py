@@ -8,9 +8,8 @@ above MFU by what they compute.
 from __future__ import annotations
 
 import re
-from functools import partial
 
-from ofu_exporter.flops.log_lines import quantity, read_following
+from ofu_exporter.flops.log_lines import quantity
 from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _STEP = re.compile(r"={5,} Step (\d+)/\d+ ={5,}")
@@ -48,6 +47,3 @@ class Follower:
         one = Statement(self._step, flops=flops, seconds=seconds)
         self._step = self._rate = self._seconds = None
         return with_rate(one, flops / seconds, self._job)
-
-
-read = partial(read_following, Follower, "NeMo-RL `Training FLOPS` with `policy_training`")

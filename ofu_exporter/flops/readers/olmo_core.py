@@ -8,9 +8,8 @@ that peak. Attention is counted in full, whether causal or not.
 from __future__ import annotations
 
 import re
-from functools import partial
 
-from ofu_exporter.flops.log_lines import quantity, read_following
+from ofu_exporter.flops.log_lines import quantity
 from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _STEP = re.compile(r"\[step=(\d+)/[^,\]]*,epoch=\d+[^\]]*\]")
@@ -48,6 +47,3 @@ class Follower:
         one = Statement(self._step, seconds=1 / self._steps_per_second, mfu=self._mfu)
         self._step = None
         return with_rate(one, self._mfu * self._peak_flops, self._job) if self._peak_flops else one
-
-
-read = partial(read_following, Follower, "OLMo-core `throughput/device/MFU`")

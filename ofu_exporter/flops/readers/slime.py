@@ -11,7 +11,7 @@ import re
 from functools import partial
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.log_lines import LineFollower, read_lines
+from ofu_exporter.flops.log_lines import LineFollower
 from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _PERF = re.compile(r"\bperf (\d+): \{")
@@ -40,5 +40,4 @@ def _used(name: str) -> bool:
     return name in ("step_time", "total_train_time") or name.startswith(_PARTS)
 
 
-read = partial(read_lines, _line, "slime line with `perf/actor_train_tflops`")
 Follower = partial(LineFollower, _line)

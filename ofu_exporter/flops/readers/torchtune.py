@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.flops.log_lines import LineFollower, LineForm, quantity, read_lines
+from ofu_exporter.flops.log_lines import LineFollower, LineForm, quantity
 from ofu_exporter.flops.statements import JobFacts, Statement
 
 _STEP = LineForm(re.compile(r"\bStep (\d+) \| "), also="loss:")
@@ -23,5 +23,4 @@ def _line(line: str, job: JobFacts) -> Statement | None:
     return replace(one, tokens_per_second=tokens * job.world_size)
 
 
-read = partial(read_lines, _line, "torchtune line with `tokens_per_second_per_gpu` and world size")
 Follower = partial(LineFollower, _line)
