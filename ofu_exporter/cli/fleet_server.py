@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,15 +26,15 @@ _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 CLOCK_SECONDS = 60.0
 """Difference of the server's clock from ours above which a note is printed."""
 
-OPTIONS = (
-    option(
-        "--prometheus",
-        "Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
-        parameter="server",
-        required=True,
-        metavar="URL",
-        envvar="OFU_EXPORTER_PROMETHEUS_URL",
-    ),
+_PROMETHEUS = partial(
+    option,
+    "--prometheus",
+    "Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
+    parameter="server",
+    metavar="URL",
+    envvar="OFU_EXPORTER_PROMETHEUS_URL",
+)
+_OPTIONS = (
     option("--since", "Time to read: 12h, 14d, 4w.", default="14d", show_default=True),
     option("--until", "End, ISO 8601 (UTC); default: now.", metavar="TIME"),
     option(
@@ -53,23 +54,10 @@ OPTIONS = (
         default=None,
     ),
 )
-
-
-server_options = with_options(OPTIONS)
-server_or_hosts_options = with_options(
-    (
-        option(
-            "--prometheus",
-            "Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
-            parameter="server",
-            metavar="URL",
-            envvar="OFU_EXPORTER_PROMETHEUS_URL",
-        ),
-        *OPTIONS[1:],
-    )
-)
-"""The same for a command that can do without a server."""
+server_options = with_options((_PROMETHEUS(required=True), *_OPTIONS))
 """Adds these flags to a command, which gets them as one dictionary of options."""
+server_or_hosts_options = with_options((_PROMETHEUS(), *_OPTIONS))
+"""The same for a command that can do without a server."""
 
 
 @contextmanager
