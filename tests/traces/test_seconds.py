@@ -34,7 +34,8 @@ def seconds(found: SplitTime, kind: int) -> float:
 
 
 def test_where_kinds_overlap_the_first_of_them_counts_and_all_adds_up() -> None:
-    found = split((PRODUCT, 0.0, 10.0, 40.0), (ADD, 1.0, 30.0, 60.0), (ALL_REDUCE, 2.0, 20.0, 90.0))
+    collectives = ((ALL_REDUCE, 2.0, 20.0, 70.0), (ALL_REDUCE, 3.0, 50.0, 90.0))
+    found = split((PRODUCT, 0.0, 10.0, 40.0), (ADD, 1.0, 30.0, 60.0), *collectives)
     assert seconds(found, Kind.TENSOR) == pytest.approx(30)
     assert seconds(found, Kind.OTHER) == pytest.approx(20)
     assert seconds(found, Kind.COMMUNICATION) == pytest.approx(30)
