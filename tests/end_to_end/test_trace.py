@@ -103,11 +103,11 @@ def ask(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_job_is_traced_and_its_page_says_what_was_found(tmp_path: Path) -> None:
-    with traced(tmp_path, processes=30) as running:
+    with traced(tmp_path, processes=10) as running:
         done = ask(tmp_path, "--format", "json")
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
-        assert (answer["processes"], answer["arrived"]) == (30, 30)
+        assert (answer["processes"], answer["arrived"]) == (10, 10)
         assert answer["trace"]["findings"][0]["finding"] == "data_loader"
         until(
             lambda: (json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"] or {}).get("trace")
