@@ -195,10 +195,13 @@ def covered(agent: Target, before: Observed | None) -> float:
 
 
 def server_errors(agent: Target) -> int:
-    """Answers of 500 and above: those that were got, or those that the agent counted, whichever are more."""
-    got = sum(count for status, count in agent.statuses.items() if status >= 500)
+    """Answers of 500 and above: those that were got, or those that the agent counted, whichever are more.
+
+    A probe's 503 says that windows are late, and is no error.
+    """
+    got = sum(count for status, count in agent.statuses.items() if status >= 500 and status != 503)
     counted = re.findall(
-        r'^ofu_exporter_http_requests_total\{.*code="5..".*\} (\S+)$',
+        r'^ofu_exporter_http_requests_total\{(?!.*path="/(?:healthz|readyz|-/)).*code="5..".*\} (\S+)$',
         agent.get().body,
         re.MULTILINE,
     )

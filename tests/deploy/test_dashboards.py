@@ -358,7 +358,7 @@ def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Dem
         with urllib.request.urlopen(url, timeout=10) as answer:
             return json.load(answer)["data"]
 
-    assert until(values, seconds=60)
+    assert until(values)
 
 
 @pytest.mark.prometheus
@@ -376,5 +376,5 @@ def test_no_rule_fails_on_demo_data(demo: Demo) -> None:
             for rule in group["rules"]
         ]
 
-    until(lambda: all(health != "unknown" for _, health, _ in states()), seconds=60)
+    until(lambda: all(health != "unknown" for _, health, _ in states()))
     assert [state for state in states() if state[1] != "ok"] == []

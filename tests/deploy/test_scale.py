@@ -47,7 +47,7 @@ class Store:
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        until(self._answers, seconds=60)
+        until(self._answers)
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, self._process.args

@@ -163,7 +163,7 @@ def test_vmalert_over_victoriametrics(
         url = f"{data.url}/api/v1/import/prometheus"
         urllib.request.urlopen(url, everything.encode(), timeout=120).close()
         flush(data)
-        until(lambda: data.query(f"ofu_gpu_info @ {end:.0f}"), seconds=60)
+        until(lambda: data.query(f"ofu_gpu_info @ {end:.0f}"))
         for layer in layers(TEXT):
             replay(data, layer, (begin_of(end), end), tmp_path)
             flush(data)
@@ -171,7 +171,7 @@ def test_vmalert_over_victoriametrics(
         def recorded() -> Answer:
             return answer_of(data.query(f'{{__name__=~".+:.+"}} @ {end:.0f}'))
 
-        until(lambda: len(recorded()) >= len(one_prometheus), seconds=60)
+        until(lambda: len(recorded()) >= len(one_prometheus))
         check_same(recorded(), one_prometheus)
 
 

@@ -283,5 +283,5 @@ def test_on_a_busy_node_every_job_has_its_file_when_it_begins_and_none_when_it_e
         for process in ending:
             node.finish(process)
         assert (node.files(), node.ended()) == ([], [str(job) for job in JOBS])
-    until(node.is_quiet, 60)
+    until(node.is_quiet)
     assert node.files() == []

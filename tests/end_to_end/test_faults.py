@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +142,10 @@ PAGE = (
 )
 
 
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    return "" if done.returncode else done.stdout
+
+
 def test_a_node_with_an_a30_and_h100s_measures_each_by_what_can(node: Scenario) -> None:
     node.gpu(1, gpm=0, name="NVIDIA A30", device_id="20b7", cores=3584, compute=[8, 0])
     node.gpu(1, max_clock_mhz=1440)
@@ -159,9 +164,9 @@ def test_a_node_with_an_a30_and_h100s_measures_each_by_what_can(node: Scenario) 
             assert running.value("ofu_exporter_source_up", source="nvml") == 1
             assert running.value("ofu_exporter_source_up", source="dcgm-exporter") == 1
             assert "nvml, dcgm-exporter" in running.get("/")[1]
-        done = call("check", *flags[1:], env=node.environment())
-        assert done.returncode == 0, done.stdout
-        assert "Source of GPU 1: dcgm-exporter" in done.stdout
+        # An exporter that this busy machine lets not answer at once is said to hang, and `check` is run again.
+        shown = until(lambda: succeeded(call("check", *flags[1:], env=node.environment())))
+        assert "Source of GPU 1: dcgm-exporter" in shown
 
 
 # --- the node's clock is set ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tests.helpers.warm import PYTHON, WarmProcess
 
 SOON = 20.0
 """A bound on waiting that only a failing test reaches."""
-PATIENCE = 60.0
+PATIENCE = 180.0
 """The same for what several programs have to do, on a machine with twenty things to do."""
 COMMAND = (*PYTHON, "-m", "ofu_exporter")
 SIMULATED = ("demo", "--source", "simulate")

@@ -24,7 +24,7 @@ from tests.helpers.screenshots import QUIET, chromium
 
 BROWSER = chromium()
 WINDOW = (800, 600)
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds for one page."""
 WHOLE = "new XMLSerializer().serializeToString(document.doctype||new Text())+document.documentElement.outerHTML"
 

@@ -104,7 +104,7 @@ def llama_server(model: Path, port: int | None = None) -> Iterator[LlamaServer]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         server = LlamaServer(f"http://127.0.0.1:{port}")
-        until(server.is_up, seconds=60)
+        until(server.is_up)
         yield server
     finally:
         process.kill()

@@ -331,7 +331,7 @@ def victoria(text: str, folder: Path) -> Iterator[VictoriaMetrics]:
     lines = [f"{sample} {1000 * float(time):.0f}" for sample, _, time in found]
     with empty_victoria(folder) as server:
         put_into(server, lines)
-        until(lambda: samples_of(server) == len(lines), seconds=60)
+        until(lambda: samples_of(server) == len(lines))
         yield server
 
 

@@ -366,7 +366,7 @@ def stored(folder: Path, flags: Sequence[str] = (), **sections: Any) -> Iterator
     """A Prometheus over what is in `folder`/data; `sections` of its configuration."""
     prometheus = Prometheus(folder, {}, (*RETENTION, *flags), **sections)
     try:
-        until(prometheus.ready, seconds=30)
+        until(prometheus.ready)
         yield prometheus
     finally:
         prometheus.stop()
@@ -384,7 +384,7 @@ def victoria_with(prometheus: Prometheus, folder: Path) -> Iterator[VictoriaMetr
     client.close()
     with empty_victoria(folder) as server:
         put_into(server, lines)
-        until(lambda: samples_of(server) == len(lines), seconds=60)
+        until(lambda: samples_of(server) == len(lines))
         yield server
 
 
