@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, report_text, served_tables, tables
-from ofu_exporter.fleet.reports.chain_rows import Factor
+from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor
 from ofu_exporter.fleet.reports.chain_tables import WORDS, beside
 from ofu_exporter.fleet.reports.document import Document
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
@@ -48,7 +48,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         tiles=[*_tiles(report)],
         chain=[*_chain(report)],
         funnel=[
-            _bar(report, step, step.meaning, 0.0, is_part=step.name in _PARTS)
+            _bar(report, step, step.name, step.meaning, is_part=step.name in _PARTS)
             for step in report.funnel
         ],
         waterfall=[*_waterfall(report)] if lost_hours(report.total) else [],
@@ -122,19 +122,9 @@ _CHAIN: Mapping[Factor, str] = {
 def _chain(report: FleetReport) -> Iterator[StepBar]:
     """The factors, where more is known than the funnel tells."""
     for step in report.chain if len(report.chain) > 3 else ():
-        amount = tables.hours(step.gpu_hours) + " GPU-hours"
-        if step.cost is not None:
-            amount += f" · {tables.money(step.cost, report.currency)}"
-        yield {
-            "kind": _CHAIN[step.factor],
-            "name": "OFU" if step.factor == "ofu" else step.factor,
-            "meaning": WORDS[step.factor] + beside(step),
-            "is_part": False,
-            "left": "0.00",
-            "width": f"{100 * min(1.0, step.share or 0.0):.2f}",
-            "share": tables.share(step.share),
-            "amount": amount,
-        }
+        name = "OFU" if step.factor == "ofu" else step.factor
+        bar = _bar(report, step, name, WORDS[step.factor] + beside(step))
+        yield {**bar, "kind": _CHAIN[step.factor]}
 
 
 def _waterfall(report: FleetReport) -> Iterator[StepBar]:
@@ -144,25 +134,28 @@ def _waterfall(report: FleetReport) -> Iterator[StepBar]:
         is_end, share = step.name in ("installed", "delivered"), step.share or 0.0
         before, level = level, level if is_end else level - share
         left = 0.0 if is_end else min(before, level)
-        bar = _bar(report, step, step.advice or step.meaning, left, is_part=not is_end)
+        meaning = step.advice or step.meaning
+        bar = _bar(report, step, step_words(step), meaning, left, is_part=not is_end)
         is_signed = not is_end and abs(share) >= 0.0005  # a step of 0.0% has no sign
-        yield {**bar, "share": f"{-share:+.1%}"} if is_signed else bar
+        signed = {"share": f"{-share:+.1%}"} if is_signed else {}
+        yield {**bar, "kind": step.name, **signed}
 
 
 def _bar(
     report: FleetReport,
-    step: FunnelStep | WaterfallStep,
+    step: FunnelStep | WaterfallStep | ChainStep,
+    name: str,
     meaning: str,
-    left: float,
+    left: float = 0.0,
     *,
-    is_part: bool,
+    is_part: bool = False,
 ) -> StepBar:
     amount = tables.hours(step.gpu_hours) + " GPU-hours"
     if step.cost is not None:
         amount += f" · {tables.money(step.cost, report.currency)}"
     return {
-        "kind": step.name,
-        "name": step_words(step) if isinstance(step, WaterfallStep) else step.name,
+        "kind": name,
+        "name": name,
         "meaning": meaning,
         "is_part": is_part,
         "left": f"{100 * max(0.0, left):.2f}",
