@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ofu_exporter.values.reading import CycleTotals
+from ofu_exporter.values.reading import READ_CLOCK_EXCESS, CycleTotals
 
 AGREEING_WINDOWS = 3
 """Windows in a row that must agree before the counters are used."""
 CLOCK_TOLERANCE = 0.03
-"""Polled and counted cycles may differ by this much, relative. The counters count as exact once the polled cycles are
-known this well."""
+"""Polled and counted cycles may differ by this much, relative; a polled clock may be too high by READ_CLOCK_EXCESS
+besides. The counters count as exact once the polled cycles are known this well."""
 CLOCK_ERRORS = 4.0
 """This many standard errors of the polled clock are added to what they may differ by. They are compared in every
 window, so a rare error must not end the trust."""
@@ -39,13 +39,19 @@ class CycleTrust(NamedTuple):
     """Cycles by the polled clock."""
     variance: float = 0.0
     """Square of the standard error of the polled cycles."""
+    edges: float = 0.0
+    """Standard error of the counted cycles, as the ends of the windows are not known better: it does not grow."""
+
+    @property
+    def error(self) -> float:
+        """Standard error of the difference of the two sums."""
+        return math.hypot(math.sqrt(self.variance), self.edges)
 
     @property
     def earned(self) -> bool:
         """Whether the counters count as exact."""
-        is_precise = 2 * math.sqrt(self.variance) <= CLOCK_TOLERANCE * self.polled
-        near = abs(self.counted - self.polled) <= CLOCK_TOLERANCE * self.polled
-        return self.agreed >= AGREEING_WINDOWS and is_precise and near
+        is_precise = 2 * self.error <= CLOCK_TOLERANCE * self.polled
+        return self.agreed >= AGREEING_WINDOWS and is_precise and _agree(self.counted, self.polled)
 
     @property
     def error_ratio(self) -> float | None:
@@ -55,7 +61,7 @@ class CycleTrust(NamedTuple):
         """
         if self.agreed < AGREEING_WINDOWS:
             return None
-        away = math.hypot(math.sqrt(self.variance), self.counted - self.polled)
+        away = math.hypot(self.error, self.counted - self.polled)
         return 0.0 if self.earned else away / self.polled
 
 
@@ -82,6 +88,13 @@ class Expected(NamedTuple):
     """Standard error of the polled clock; None when it is not known, and then the clock proves nothing."""
     clock_limit_hz: float
     sm_count: int | None
+    edge_seconds: float = 0.0
+    """How well each end of what was counted is known."""
+
+    @property
+    def edges(self) -> float:
+        """The cycles that may be counted more or less for it."""
+        return math.sqrt(2) * self.edge_seconds * self.sm_clock_hz
 
 
 def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> CycleVerdict:
@@ -120,29 +133,35 @@ def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
         counted=trust.counted + elapsed / trust.scale,
         polled=trust.polled + expected.sm_clock_hz * expected.seconds,
         variance=trust.variance + error**2,
+        edges=expected.edges,
     )
 
 
 def _has_gone_astray(trust: CycleTrust) -> bool:
     """Whether the sums disagree over windows that agree one by one."""
-    allowed = CLOCK_TOLERANCE * trust.polled + CLOCK_ERRORS * math.sqrt(trust.variance)
-    return abs(trust.counted - trust.polled) > allowed
+    return not _agree(trust.counted, trust.polled, trust.error)
+
+
+def _agree(counted: float, polled: float, error: float = 0.0) -> bool:
+    """Whether these can be the same clock. `error` is the standard error of the polled one."""
+    allowed = CLOCK_TOLERANCE * polled + CLOCK_ERRORS * error
+    return polled / (1 + READ_CLOCK_EXCESS) - allowed <= counted <= polled + allowed
 
 
 def _scale(elapsed: float, expected: Expected) -> float | None:
     """The number of SMs that makes the counted clock the polled one; None if neither does."""
-    allowed_hz = CLOCK_TOLERANCE * expected.sm_clock_hz
-    allowed_hz += CLOCK_ERRORS * (expected.clock_error_hz or 0.0)
+    polled = expected.sm_clock_hz * expected.seconds
+    error = math.hypot((expected.clock_error_hz or 0.0) * expected.seconds, expected.edges)
     for scale in (1.0, float(expected.sm_count or 1)):
-        counted_hz = elapsed / scale / expected.seconds
-        if abs(counted_hz - expected.sm_clock_hz) <= allowed_hz:
+        if _agree(elapsed / scale, polled, error):
             return scale
     return None
 
 
 def _possible(elapsed: float, tensor: float, scale: float, expected: Expected) -> bool:
     """Whether the clock can have been that high, and the tensor cycles are the measured share of all cycles."""
-    if not 0.0 < elapsed / scale / expected.seconds <= expected.clock_limit_hz:
+    most = expected.clock_limit_hz * expected.seconds + 2 * expected.edges
+    if not 0.0 < elapsed / scale <= most:
         return False
     if not 0.0 <= tensor <= elapsed:
         return False

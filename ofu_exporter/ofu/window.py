@@ -219,6 +219,7 @@ def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float)
         clock_error_hz=polled.hz_error,
         clock_limit_hz=limit_hz,
         sm_count=reading.gpu.sm_count or (None if reading.gpu.instance else rating.sm_count),
+        edge_seconds=reading.edge_seconds,
     )
 
 
@@ -239,8 +240,8 @@ def _window(
     per_hz = _per_hz(active, polled.pipes, rating)
     if stderr is not None:
         highest = _per_hz(1.0, {}, rating) * limit_hz
-        edges = _edge_error(per_hz * hz, highest, max(cut, reading.edge_seconds))
-        stderr = math.hypot(stderr, edges / (reading.end - reading.start))
+        ends = max(cut, reading.edge_seconds) / (reading.end - reading.start)
+        stderr = math.hypot(stderr, _edge_error(per_hz * hz, highest, ends, method == "cycles"))
     return Window(
         start=reading.start,
         end=reading.end,
@@ -260,13 +261,16 @@ def _is_better(verdict: CycleVerdict, polled: Polled) -> bool:
     return polled.hz_error is None or verdict.error_ratio < polled.hz_error / polled.hz
 
 
-def _edge_error(utilization: float, highest: float, seconds: float) -> float:
-    """Standard error of the utilization seconds of a window whose two ends are known to some seconds.
+def _edge_error(utilization: float, highest: float, ends: float, is_counted: bool) -> float:
+    """Standard error of the OFU of a window whose two ends are known to this share of its length.
 
-    Nobody knows what the GPU did in that time. The OFU of an instant scatters about its mean by no more than if it were
-    always 0 or the highest.
+    Nobody knows what the GPU did there. Counted cycles are wrong by all that it did, a mean by what differs from it,
+    and both most if the OFU of an instant is always 0 or the highest. The window itself may lack as much.
     """
-    return seconds * math.sqrt(2 * max(0.0, utilization * (highest - utilization)))
+    if not utilization:
+        return 0.0
+    likely = min(utilization + ends * highest, highest)
+    return ends * math.sqrt(2 * likely * (highest if is_counted else highest - likely))
 
 
 def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:

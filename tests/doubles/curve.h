@@ -8,6 +8,8 @@
 #ifndef CURVE_H
 #define CURVE_H
 
+#include <math.h>
+
 #include "scenario.h"
 
 struct stretch {
@@ -20,6 +22,19 @@ struct curve {
     double begun;
     struct stretch *all; /* NULL = none */
 };
+/* When a GPU last renewed what its driver gives: GPM counters, clock, energy, what holds the clock. An H200 did so every
+ * 0.1 s, and drifted against the host by 0.4 to 8 ms a second (docs/hardware.md). The GPUs of a node take turns here. */
+static double last_refresh(int gpu, double now, double period) {
+    double phase = 0.037 * gpu;
+    return fmin(now, phase + period * floor((now - phase) / period + 1e-6));
+}
+
+/* The SM clock that the driver names. On an H200 it was up to 12 % above the true one, as long as tensor work went on,
+ * on an H100 for some products (docs/hardware.md); cycle counters count the true one. */
+static unsigned named_mhz(const struct stretch *stretch, double excess) {
+    return (unsigned)lround(stretch->mhz * (stretch->tensor > 0.0 ? 1.0 + excess : 1.0));
+}
+
 /* What was done in a stretch of time; a cycle is a million here. */
 struct work {
     double cycles, tensor, busy; /* elapsed; with the tensor pipe active; with any work at all */
@@ -68,8 +83,8 @@ static void read_curve(struct curve *curve, const char *path, double now) {
 
 /* What holds some seconds after its beginning; at a boundary what begins there. */
 static const struct stretch *stretch_at(struct curve *curve, double at) {
-    if (curve->at > 0 && at < curve->all[curve->at - 1].until)
-        curve->at = 0;
+    while (curve->at > 0 && at < curve->all[curve->at - 1].until)
+        curve->at--;
     while (curve->at + 1 < curve->count && curve->all[curve->at].until <= at)
         curve->at++;
     return &curve->all[curve->at];

@@ -17,6 +17,7 @@
  *   late 1                       the next sample of every field is taken and stamped now, but is not
  *                                there before the sample after it is
  *   watch FIELD SECONDS          another client watches it on every GPU, at this interval; 0 = no longer
+ *   refresh SECONDS              of GPM's counters, of a curve's clock and of the energy: 0.1
  *   thread LATE FIELD            the thread that samples wakes up to LATE microseconds late, and takes
  *                                FIELD microseconds for each field
  *   hang SECONDS                 each call to it takes that time, or until the file says 0
@@ -32,6 +33,7 @@
  *                                what it does from here on, 0..1; the SMs and the engine at least what needs them
  *   gpu N graphics RATIO, gpu N power|power_limit WATTS  what else shows of its work
  *   gpu N curve PATH             instead of all these ratios and of clock_mhz: what the file says (curve.h)
+ *   gpu N clock_excess RATIO     by which the clock of a curve with tensor work is named too high
  *   gpu N value RATIO            samples of the tensor counter say this instead; `value off` ends that
  *   gpu N gpm|mig|cycles|blank 0|1          blank: profiling fields have no value
  *   gpu N no_field ID            this field never has a value
@@ -129,8 +131,8 @@ void test_reset(void) {
     engine = true;
     module_there = own_time = disorder = late = false;
     ahead = now_micros = 0;
-    hang_seconds = 0.0;
-    worked = 0.0;
+    hang_seconds = worked = 0.0;
+    refresh_seconds = 0.1;
     read_path[0] = '\0';
     pthread_mutex_unlock(&lock);
 }

@@ -43,6 +43,11 @@ static const struct done *done_by(struct pair entity) {
     return entity.group == FE_GPU ? &gpus[entity.number].done : &instance_of(entity.number)->done;
 }
 
+/* The same as GPM's counters have it: until they were last renewed. */
+static const struct done *renewed_by(struct pair entity) {
+    return entity.group == FE_GPU ? &gpus[entity.number].renewed : &instance_of(entity.number)->renewed;
+}
+
 static struct gpm_samples *samples_of(struct pair entity) {
     return entity.group == FE_GPU ? &gpus[entity.number].samples : &instance_of(entity.number)->samples;
 }
@@ -98,7 +103,7 @@ static void take_gpm_sample(struct pair entity, int64_t at) {
         if (samples->all == NULL)
             die("out of memory", "GPM samples");
     }
-    samples->all[samples->count++] = (struct gpm_sample){at, *done_by(entity)};
+    samples->all[samples->count++] = (struct gpm_sample){at, *renewed_by(entity)};
 }
 
 /* A profiling field through GPM. Fields share the samples: one that is younger than the field's interval is
@@ -131,8 +136,9 @@ static bool through_module(struct cell *cell, double *number) {
 }
 
 static unsigned clock_now(struct gpu *gpu, unsigned taken) {
+    double at = last_refresh((int)(gpu - gpus), worked, refresh_seconds);
     if (gpu->curve.all != NULL)
-        return stretch_now(&gpu->curve, worked)->mhz;
+        return named_mhz(stretch_now(&gpu->curve, at), gpu->clock_excess);
     return gpu->clocks.mhz[taken % gpu->clocks.count];
 }
 
@@ -148,7 +154,7 @@ static double of_a_moment(const struct cell *cell) {
     case POWER_USAGE:
         return gpu->power;
     case TOTAL_ENERGY: /* millijoules since the driver was loaded */
-        return (double)(int64_t)(1e9 + 1000 * gpu->done.joules);
+        return (double)(int64_t)(1e9 + 1000 * gpu->renewed.joules);
     case ENFORCED_POWER_LIMIT:
         return gpu->power_limit;
     default:
@@ -229,8 +235,8 @@ static void add_settings(const struct gpu *gpu, struct done *done, double second
 }
 
 /* All tensor work is HMMA; what is busy at all has a few integer instructions. */
-static void add_curve(struct gpu *gpu, struct done *done, double seconds) {
-    struct work work = work_between(&gpu->curve, worked, worked + seconds);
+static void add_curve(struct gpu *gpu, struct done *done, double from, double to) {
+    struct work work = work_between(&gpu->curve, from, to);
     double active[PIPES] = {[PIPE_ANY] = work.tensor, [PIPE_HMMA] = work.tensor,
                             [PIPE_INTEGER] = 0.05 * work.busy, [PIPE_SM] = work.sm,
                             [PIPE_DRAM] = work.dram, [PIPE_FP32] = work.fp32};
@@ -246,20 +252,41 @@ static void add_curve(struct gpu *gpu, struct done *done, double seconds) {
     }
 }
 
-static void work_until(int64_t micros) {
-    double seconds = (double)(micros - now_micros) * 1e-6;
-    for (int i = 0; i < MAX_GPUS; i++)
-        if (gpus[i].present && gpus[i].curve.all != NULL)
-            add_curve(&gpus[i], &gpus[i].done, seconds);
-        else if (gpus[i].present)
-            add_settings(&gpus[i], &gpus[i].done, seconds);
-    for (int i = 0; i < MAX_INSTANCES; i++)
-        if (instances[i].present) {
-            instances[i].done.all += seconds;
-            instances[i].done.active[PIPE_ANY] += seconds * instances[i].active;
-            add_engine(&instances[i].done, seconds, instances[i].active, 0.0);
+static void work_on(int index, double from, double to) {
+    struct gpu *gpu = &gpus[index];
+    if (gpu->curve.all != NULL)
+        add_curve(gpu, &gpu->done, from, to);
+    else
+        add_settings(gpu, &gpu->done, to - from);
+    for (struct instance *each = instances; each < instances + MAX_INSTANCES; each++)
+        if (each->present && each->gpu == index) {
+            each->done.all += to - from;
+            each->done.active[PIPE_ANY] += (to - from) * each->active;
+            add_engine(&each->done, to - from, each->active, 0.0);
         }
-    worked += seconds;
+}
+
+static void renew(int index) {
+    gpus[index].renewed = gpus[index].done;
+    for (struct instance *each = instances; each < instances + MAX_INSTANCES; each++)
+        if (each->gpu == index)
+            each->renewed = each->done;
+}
+
+static void work_until(int64_t micros) {
+    double until = worked + (double)(micros - now_micros) * 1e-6;
+    for (int i = 0; i < MAX_GPUS; i++) {
+        double from = worked, renewed = last_refresh(i, until, refresh_seconds);
+        if (!gpus[i].present)
+            continue;
+        if (renewed > from) {
+            work_on(i, from, renewed);
+            renew(i);
+            from = renewed;
+        }
+        work_on(i, from, until);
+    }
+    worked = until;
     now_micros = micros;
 }
 

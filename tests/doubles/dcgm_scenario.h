@@ -135,6 +135,8 @@ static void set_gpu(const char *rest) {
         set_fault(&faults, index, value);
     else if (strcmp(word, "clock_mhz") == 0)
         set_clocks(&gpu->clocks, value);
+    else if (strcmp(word, "clock_excess") == 0)
+        gpu->clock_excess = strtod(value, NULL);
     else if (strcmp(word, "curve") == 0)
         read_curve(&gpu->curve, value, worked);
     else if (strcmp(word, "compute") == 0)
@@ -254,6 +256,8 @@ static void read_line(char *line) {
         watch_for_another(rest);
     else if (strcmp(word, "thread") == 0)
         set_thread(rest);
+    else if (strcmp(word, "refresh") == 0)
+        refresh_seconds = strtod(rest, NULL);
     else if (strcmp(word, "forget") == 0)
         forget_watches();
     else if (strcmp(word, "module") == 0)

@@ -158,11 +158,11 @@ struct gpu {
     bool told;        /* `value` stands instead of what was measured */
     double value;
     double cycles_before;
-    double graphics, power, power_limit;
+    double graphics, power, power_limit, clock_excess;
     struct clocks clocks;
     unsigned no_fields[MAX_NO_FIELDS], no_field_count;
     struct curve curve; /* stands instead of activity, engine and clocks */
-    struct done done;
+    struct done done, renewed; /* `renewed`: until its counters last changed */
     struct gpm_samples samples;
 };
 struct instance {
@@ -170,7 +170,7 @@ struct instance {
     int gpu, id;
     char profile[32], uuid[80];
     double active;
-    struct done done;
+    struct done done, renewed;
     struct gpm_samples samples;
 };
 struct sample {
@@ -226,7 +226,7 @@ static bool engine = true, module_there, paused, own_time, disorder, late;
 static int64_t ahead;
 static unsigned life = 1, initialised;
 static int64_t now_micros;
-static double hang_seconds;
+static double hang_seconds, refresh_seconds = 0.1;
 static double worked; /* seconds that have passed, however the clock was set */
 /* The thread that samples: its rounds, and how long it takes to wake up and for each field. */
 static struct {

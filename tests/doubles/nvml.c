@@ -7,6 +7,7 @@
  *   driver VERSION               e.g. 595.45; from branch 595 on there are cycle counters
  *   time SECONDS                 moves this library's clock there, the first such line starts it;
  *                                without any it runs with the real time
+ *   refresh SECONDS              of the counters, of a curve's clock and of the energy: 0.1
  *   call_seconds SECONDS         with such a clock: how far each nvmlGpmSampleGet and each
  *                                nvmlDeviceGetClockInfo moves it; what they give is of its middle
  *   error CALL CODE              CALL (a C name) answers CODE; 0 ends that
@@ -23,6 +24,7 @@
  *                                what it does from here on, 0..1; the SMs and the engine at least what needs them
  *   gpu N pcie_sent|pcie_received|nvlink_sent|nvlink_received BYTES      per second
  *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
+ *   gpu N clock_excess RATIO     by which the clock of a curve with tensor work is named too high
  *   gpu N power|power_limit WATTS
  *   gpu N clock_reasons BITS     of nvmlClocksEventReasons; 0 = nothing holds the clock down
  *   gpu N held RATIO             share of the time in which the power cap does: its counter of nanoseconds
@@ -85,7 +87,7 @@ double test_time(void) {
 void test_reset(void) {
     pthread_mutex_lock(&lock);
     forget_world();
-    memset(totals, 0, sizeof totals);
+    forget_totals();
     memset(clock_calls, 0, sizeof clock_calls);
     read_path[0] = '\0';
     samples = NULL;
@@ -281,7 +283,7 @@ unsigned nvmlDeviceGetClockInfo(device *handle, unsigned type, unsigned *mhz) {
     if (code == SUCCESS) {
         struct gpu *gpu = &world.gpus[handle->index];
         *mhz = gpu->curve.all != NULL
-                   ? stretch_now(&gpu->curve, integrated_until)->mhz
+                   ? named_mhz(stretch_now(&gpu->curve, renewed_at(handle->index)), gpu->clock_excess)
                    : gpu->clocks.mhz[clock_calls[handle->index]++ % gpu->clocks.count];
     }
     pass_half_a_call();
@@ -325,7 +327,7 @@ unsigned nvmlDeviceGetPowerUsage(device *handle, unsigned *milliwatts) {
 unsigned nvmlDeviceGetTotalEnergyConsumption(device *handle, unsigned long long *millijoules) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
-        *millijoules = (unsigned long long)(1000 * (JOULES_BEFORE + totals[handle->index][WHOLE].joules));
+        *millijoules = (unsigned long long)(1000 * (JOULES_BEFORE + renewed_totals[handle->index][WHOLE].joules));
     return leave(code);
 }
 
@@ -507,8 +509,8 @@ static void take(sample *taken, int gpu, int engine) {
     taken->gpu = gpu;
     taken->engine = engine;
     taken->born = world.gpus[gpu].engines[engine].born;
-    taken->time = integrated_until;
-    taken->totals = totals[gpu][engine];
+    taken->renewed_ns = (unsigned long long)(1e9 * renewed_at(gpu));
+    taken->totals = renewed_totals[gpu][engine];
     pass_half_a_call();
 }
 
@@ -605,7 +607,7 @@ unsigned nvmlGpmMetricsGet(struct gpm_metrics *asked) {
         return leave(code);
     if (asked->version != 1 || asked->count == 0 || first->gpu == NO_GPU ||
         first->gpu != second->gpu || first->engine != second->engine ||
-        first->born != second->born || first->time >= second->time)
+        first->born != second->born || first->renewed_ns >= second->renewed_ns)
         return leave(INVALID_ARGUMENT);
     code = state_of(second->gpu, __func__);
     const struct gpu *gpu = &world.gpus[second->gpu];

@@ -12,8 +12,9 @@ struct field_value {
     unsigned long long value;
 };
 
-static unsigned long long held_ns(const device *handle) {
-    return (unsigned long long)(1e9 * totals[handle->index][WHOLE].held);
+/* An H200 renewed the fields every 0.1 s, and counted the violation time on (docs/hardware.md). */
+static unsigned long long held_ns(struct totals (*of)[ENGINES], const device *handle) {
+    return (unsigned long long)(1e9 * of[handle->index][WHOLE].held);
 }
 
 /* NVML_FI_DEV_...: the host engine asks for the energy counter so. Nothing but the power cap ever holds the clock. */
@@ -30,7 +31,7 @@ static unsigned field(device *handle, struct field_value *asked) {
         return code;
     }
     unsigned code = enter_gpu(handle, __func__);
-    asked->value = asked->field == POWER_CAP ? held_ns(handle) : 0;
+    asked->value = asked->field == POWER_CAP ? held_ns(renewed_totals, handle) : 0;
     bool counter = asked->field >= SW_THERMAL && asked->field <= HW_BRAKE;
     counter |= asked->field == POWER_CAP || asked->field == SYNC_BOOST;
     return leave(code != SUCCESS ? code : counter ? SUCCESS : NOT_SUPPORTED);
@@ -46,7 +47,7 @@ unsigned nvmlDeviceGetFieldValues(device *handle, int count, struct field_value 
 unsigned nvmlDeviceGetViolationStatus(device *handle, unsigned policy, unsigned long long *times) {
     unsigned code = enter_gpu(handle, __func__);
     times[0] = (unsigned long long)(1e6 * integrated_until);
-    times[1] = policy == 0 ? held_ns(handle) : 0;
+    times[1] = policy == 0 ? held_ns(totals, handle) : 0;
     return leave(code != SUCCESS || policy <= 2 ? code : NOT_SUPPORTED);
 }
 

@@ -61,15 +61,37 @@ static void integrate_curve(struct gpu *gpu, struct totals *whole, double from, 
     whole->tensor += 1e6 * work.tensor * summed_over(gpu);
 }
 
+static void integrate(int index, double from, double to) {
+    struct gpu *gpu = &world.gpus[index];
+    if (gpu->curve.all != NULL)
+        integrate_curve(gpu, &totals[index][WHOLE], from, to);
+    else
+        integrate_settings(gpu, totals[index], to - from);
+}
+
+/* When the values of a GPU that are given now were measured. */
+static double renewed_at(int index) {
+    return last_refresh(index, integrated_until, world.refresh_seconds);
+}
+
 static void integrate_until(double now) {
     for (int i = 0; i < MAX_GPUS; i++) {
-        struct gpu *gpu = &world.gpus[i];
-        if (gpu->present && gpu->curve.all != NULL)
-            integrate_curve(gpu, &totals[i][WHOLE], integrated_until, now);
-        else if (gpu->present)
-            integrate_settings(gpu, totals[i], now - integrated_until);
+        double from = integrated_until, renewed = last_refresh(i, now, world.refresh_seconds);
+        if (!world.gpus[i].present)
+            continue;
+        if (renewed > from) {
+            integrate(i, from, renewed);
+            memcpy(renewed_totals[i], totals[i], sizeof totals[i]);
+            from = renewed;
+        }
+        integrate(i, from, now);
     }
     integrated_until = now;
+}
+
+static void forget_totals(void) {
+    memset(totals, 0, sizeof totals);
+    memset(renewed_totals, 0, sizeof renewed_totals);
 }
 
 static struct gpu *known_gpu(int index) {
@@ -214,6 +236,8 @@ static void read_gpu_line(const char *rest) {
         gpu->power = strtod(value, NULL);
     else if (strcmp(word, "power_limit") == 0)
         gpu->power_limit = strtod(value, NULL);
+    else if (strcmp(word, "clock_excess") == 0)
+        gpu->clock_excess = strtod(value, NULL);
     else if (strcmp(word, "held") == 0)
         gpu->held = strtod(value, NULL);
     else if (strcmp(word, "clock_reasons") == 0)
@@ -242,10 +266,12 @@ static void read_line(char *line) {
         world.unloaded = (unsigned)strtoul(rest, NULL, 10);
     } else if (strcmp(word, "call_seconds") == 0) {
         world.call_seconds = strtod(rest, NULL);
+    } else if (strcmp(word, "refresh") == 0) {
+        world.refresh_seconds = strtod(rest, NULL);
     } else if (strcmp(word, "time") == 0) {
         double now = strtod(rest, NULL);
         if (!world.own_time) { /* the log begins here: before it nothing was done */
-            memset(totals, 0, sizeof totals);
+            forget_totals();
             integrated_until = now;
         }
         world.own_time = true;
@@ -259,6 +285,7 @@ static void forget_world(void) {
     for (int i = 0; i < MAX_GPUS; i++)
         drop_curve(&world.gpus[i].curve);
     memset(&world, 0, sizeof world);
+    world.refresh_seconds = 0.1;
 }
 
 static void begin_scenario(const char *path) {

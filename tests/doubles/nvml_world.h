@@ -55,7 +55,7 @@ struct gpu {
     int major, minor;
     unsigned gpm, mig, lost, nan, strict_ids, mute, dead, virtualization;
     enum cycles cycles;
-    double hang_seconds, power, power_limit, held;
+    double hang_seconds, power, power_limit, held, clock_excess;
     unsigned long long clock_reasons;
     struct engine engines[ENGINES];
     struct clocks clocks;
@@ -66,7 +66,7 @@ struct world {
     char driver[32];
     bool own_time; /* set by `time` lines */
     unsigned unloaded, births;
-    double call_seconds;
+    double call_seconds, refresh_seconds;
     struct faults faults;
     struct gpu gpus[MAX_GPUS];
 };
@@ -85,16 +85,17 @@ typedef struct device {
 
 typedef struct sample {
     struct sample *next;
+    unsigned long long renewed_ns; /* at byte 8, as of an H200: the time of its counters */
     int gpu; /* NO_GPU until it was taken */
     int engine;
     unsigned born;
-    double time;
     struct totals totals;
 } sample;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct world world;
 static struct totals totals[MAX_GPUS][ENGINES];
+static struct totals renewed_totals[MAX_GPUS][ENGINES]; /* as of the last refresh: what is given */
 static device devices[MAX_GPUS];
 static device mig_devices[MAX_MIG_HANDLES]; /* one per answer, the oldest given out again */
 static unsigned mig_handles;

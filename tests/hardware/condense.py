@@ -2,7 +2,8 @@
 
     python -m tests.hardware.condense FOLDER
 
-Or, of what `second_hour.py` left there, tests/measured/NAME-clock.json and NAME-honest.json:
+Or, of what `second_hour.py` left there, tests/measured/NAME-clock.json, NAME-honest.json and
+NAME-refreshes.json:
 
     python -m tests.hardware.condense FOLDER NAME
 
@@ -12,6 +13,7 @@ of `day.py`. Only means over the steady part of each load are kept, so that a te
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -127,6 +129,17 @@ def second_hour(folder: Path, name: str) -> None:
     _write(f"{name}-clock.json", map(partial(_told, clock), clock.get("by_product", ())))
     cases = ({"case": case, **told} for case, told in answers["honest"].items())
     _write(f"{name}-honest.json", (case for case in cases if case.get("mfu_over_ofu")))
+    if (log := folder / "raw/honest.gpm").exists():
+        changes = list(clock_changes(_lines(log)))
+        (MEASURED / f"{name}-refreshes.json").write_text(json.dumps(changes) + "\n")
+
+
+def clock_changes(windows: Sequence[Row]) -> Iterator[float]:
+    """When the clock that was read every 25 ms had another value than before, in seconds."""
+    reads = (read for window in windows for read in window["clocks_mhz"])
+    for (_, before), (at, mhz) in itertools.pairwise(reads):
+        if mhz != before:
+            yield round(at, 3)
 
 
 def _told(clock: Row, product: Row) -> Row:

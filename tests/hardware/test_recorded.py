@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import math
 import statistics
@@ -21,12 +22,13 @@ from ofu_exporter.values.reading import READ_CLOCK_EXCESS, Activity
 from ofu_exporter.values.reported import Compared, Verdict
 from tests.hardware.clock_error import adjusted_points, rating
 from tests.helpers.agent import call
+from tests.simulator.driver_servers import REFRESH_SECONDS
 
 MEASURED = Path(__file__).parents[1] / "measured"
 Row = Mapping[str, Any]
 
 
-def recorded(name: str) -> list[Row]:
+def recorded(name: str) -> list[Any]:
     return list(json.loads((MEASURED / name).read_text()))
 
 
@@ -66,6 +68,15 @@ def test_on_the_other_card_too_it_is_mfu_with_the_clock_of_the_sms() -> None:
     errors = [abs(adjusted_points(row, row["true_clock_hz"])) for row in rows]
     assert len(rows) == 36
     assert statistics.fmean(errors) == pytest.approx(0.15, abs=0.005)
+
+
+def test_the_stand_ins_renew_their_values_as_the_card_did() -> None:
+    """Every 0.1 s, by a clock that drifts against the host's: 0.10004 s here, 0.1008 s while NVML was read more."""
+    gaps = [b - a for a, b in itertools.pairwise(recorded("h200-refreshes.json")) if b - a < 2]
+    late = [abs(gap - 0.1 * round(gap / 0.1)) for gap in gaps]
+    assert len(gaps) > 800
+    assert max(late) < 0.026, "each read was up to 25 ms after the change that it found"
+    assert 0.10003 < sum(gaps) / sum(round(gap / 0.1) for gap in gaps) < REFRESH_SECONDS < 0.1008
 
 
 def test_validate_says_how_much_too_high_the_clock_of_a_card_is(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ and Unix time at its beginning.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +19,24 @@ START = 100.0
 EPOCH = 1_800_000_000.0
 
 DRIVER, DRIVER_WITH_CYCLES = "550.54.15", "595.45.04"
+REFRESH_SECONDS = 0.1004
+"""A real one's is not the host's either: it drifted by 0.4 ms a second and more (docs/hardware.md)."""
 CALL_SECONDS = 0.002
 """How long the driver takes to read a clock or a sample."""
 THREAD_LATE_MICROS, FIELD_MICROS = 200, 15
 """How late a host engine begins a round, and how long it takes for each field: a round of a dozen GPUs spans 3 ms, and
 a field keeps its place in the second."""
+
+
+def renewed(seconds: float, gpu: int = 0) -> float:
+    """When the counters were renewed that a host engine reads then: the rule of curve.h."""
+    phase = 0.037 * gpu
+    return phase + REFRESH_SECONDS * math.floor((seconds - phase) / REFRESH_SECONDS + 1e-6)
+
+
+def renewed_of_nvml(seconds: float) -> float:
+    """The same of the first GPU of NVML, which counts from START on."""
+    return renewed(seconds + START) - START
 
 
 class NvmlServer:
@@ -39,7 +53,8 @@ class NvmlServer:
             scenario.gpu(gpu, curve=str(folder / f"curve-{gpu}"))
         self._library.test_reset()
         self._library.test_time.restype = ctypes.c_double
-        self.say(f"call_seconds {CALL_SECONDS}")
+        for word, seconds in (("call_seconds", CALL_SECONDS), ("refresh", REFRESH_SECONDS)):
+            self.say(f"{word} {seconds}")
 
     def now(self) -> float:
         return float(self._library.test_time()) - START
@@ -64,6 +79,7 @@ class DcgmServer:
         self._scenario = dcgm.Scenario(folder / "scenario", len(curves))
         self._now = 0.0
         self.say(f"version {version}", f"thread {THREAD_LATE_MICROS} {FIELD_MICROS}")
+        self.say(f"refresh {REFRESH_SECONDS}")
         self.say(f"time {EPOCH:.6f}")
         for gpu, curve in enumerate(curves):
             curve.write(folder / f"curve-{gpu}")

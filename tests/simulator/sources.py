@@ -77,9 +77,12 @@ class Nvml:
     cycles: bool
     interval: float = 5.0
     pace: float = 0.0
+    clock_excess: float = 0.0
+    """By how much the driver names the clock of tensor work too high."""
 
     def start(self, folder: Path, curves: Sequence[Curve], mishap: str) -> Running:
         server = NvmlServer(folder, curves, self.cycles)
+        server.say(f"gpu 0 clock_excess {self.clock_excess}")
         world = World(server, SEED)
         running = Running(world, lambda: agent.nvml_source(world), server.close)
         if mishap == GONE:
@@ -104,9 +107,11 @@ class Dcgm:
     """The interval of that client."""
     interval: float = 5.0
     pace: float = 1.0
+    clock_excess: float = 0.0
 
     def start(self, folder: Path, curves: Sequence[Curve], mishap: str) -> Running:
         server = DcgmServer(folder, curves, self.version)
+        server.say(*(f"gpu {n} clock_excess {self.clock_excess}" for n in range(len(curves))))
         world = World(server, SEED)
         running = Running(world, lambda: agent.dcgm_source(world), server.close)
         if self.watched:

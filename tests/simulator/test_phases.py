@@ -14,7 +14,7 @@ from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 from tests.simulator import agent
-from tests.simulator.driver_servers import START
+from tests.simulator.driver_servers import CALL_SECONDS, START, renewed, renewed_of_nvml
 from tests.simulator.phases import ALL_REDUCE, COPY, ELEMENTS, GEMM, PAUSED, SMALL_GEMM, Phases
 from tests.simulator.sources import Dcgm, Kind, Nvml
 
@@ -75,15 +75,25 @@ def _ran(kind: Kind, clock: str) -> tuple[list[Window], GpuView]:
     return list(windows.values()), last[0].gpus[0]
 
 
+def counted(kind: Kind, window: Window) -> tuple[float, float]:
+    """The seconds that the counters of a window are of."""
+    if isinstance(kind, Nvml):
+        middle = START + CALL_SECONDS / 2
+        return renewed_of_nvml(window.start - middle), renewed_of_nvml(window.end - middle)
+    return renewed(window.start - START), renewed(window.end - START)
+
+
 @each_kind
 def test_under_a_mild_load_every_part_of_every_window_is_within_a_point(kind: Kind) -> None:
     windows, view = ran(kind, "mild")
     assert windows
     for window in windows:
-        truth = phases("mild").truth(window.start - START, window.end - START)
-        shares = {loss: getattr(truth, loss.value) / window.seconds for loss in window.losses}
-        assert window.losses == pytest.approx(shares, abs=POINT)
-        assert window.utilization == pytest.approx(truth.used / window.seconds, abs=POINT)
+        start, end = counted(kind, window)
+        truth = phases("mild").truth(start, end)
+        shares = {loss: getattr(truth, loss.value) / (end - start) for loss in window.losses}
+        unequal = abs(end - start - window.seconds) / window.seconds if "cycles" in kind.name else 0
+        assert window.losses == pytest.approx(shares, abs=POINT + unequal)
+        assert window.utilization == pytest.approx(truth.used / (end - start), abs=POINT + unequal)
     assert view.rejected == {}
 
 
@@ -93,11 +103,12 @@ def test_under_a_harsh_load_the_parts_are_those_of_the_hardwares_definitions(kin
     windows, view = ran(kind, "harsh")
     errors: dict[Loss, list[float]] = {}
     for window in windows:
-        counted = phases("harsh").counted(window.start - START, window.end - START)
+        shares = phases("harsh").counted(*counted(kind, window))
         for loss, share in window.losses.items():
-            errors.setdefault(loss, []).append(share - counted[loss.value])
+            errors.setdefault(loss, []).append(share - shares[loss.value])
     for loss in (Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE):
-        most = 0.6 * POINT if isinstance(kind, Dcgm) else 0.1 * POINT
+        # Each sample of a host engine weighs as its own time, and its counters are of up to 0.1 s more or less.
+        most = 1.3 * POINT if isinstance(kind, Dcgm) else 0.1 * POINT
         assert max(map(abs, errors[loss])) <= most
     assert all(abs(statistics.fmean(each)) <= POINT for each in errors.values())
     assert view.rejected == {}

@@ -20,7 +20,14 @@ from ofu_exporter.sources.dcgm.library import GPU, Entity, Library, Sample
 from ofu_exporter.values.reading import Reading
 from tests.simulator import agent
 from tests.simulator.curve import Curve
-from tests.simulator.driver_servers import EPOCH, START, DcgmServer, NvmlServer
+from tests.simulator.driver_servers import (
+    EPOCH,
+    START,
+    DcgmServer,
+    NvmlServer,
+    renewed,
+    renewed_of_nvml,
+)
 from tests.simulator.loads import BY_NAME
 from tests.simulator.mishaps import GONE, OUTAGE
 from tests.simulator.page_server import PHASE, Pages, PageServer
@@ -61,7 +68,7 @@ def test_gpm_gives_the_share_of_cycles_between_two_samples(tmp_path: Path) -> No
     readings = nvml_readings(tmp_path, call_seconds=0.0)
     assert len(readings) == 5
     for each in readings:
-        start, end = each.start - START, each.end - START
+        start, end = (renewed_of_nvml(at - START) for at in (each.start, each.end))
         assert each.tensor_active == pytest.approx(curves()[0].tensor_active(start, end), abs=1e-9)
         assert each.pipes["hmma"] == pytest.approx(each.tensor_active)
         assert each.evidence is not None
@@ -70,7 +77,9 @@ def test_gpm_gives_the_share_of_cycles_between_two_samples(tmp_path: Path) -> No
 
 def test_gpm_counts_cycles(tmp_path: Path) -> None:
     for before, after in itertools.pairwise(nvml_readings(tmp_path, call_seconds=0.0)):
-        done, then = (curves()[0].done(at - START) for at in (after.end, before.end))
+        done, then = (
+            curves()[0].done(renewed_of_nvml(at - START)) for at in (after.end, before.end)
+        )
         assert before.cycles is not None
         assert after.cycles is not None
         elapsed = after.cycles.elapsed - before.cycles.elapsed
@@ -81,11 +90,11 @@ def test_gpm_counts_cycles(tmp_path: Path) -> None:
 
 def test_what_a_call_gives_is_of_its_middle(tmp_path: Path) -> None:
     for each in nvml_readings(tmp_path, call_seconds=0.02):
-        start, end = each.start - START - 0.01, each.end - START - 0.01
+        start, end = (renewed_of_nvml(at - START - 0.01) for at in (each.start, each.end))
         assert each.tensor_active == pytest.approx(curves()[0].tensor_active(start, end), abs=1e-9)
         inside = [clock for clock in each.clocks if each.start < clock.at < each.end]
         assert [clock.hz for clock in inside] == [
-            1e6 * curves()[0].at(clock.at - START - 0.01).mhz for clock in inside
+            1e6 * curves()[0].at(renewed_of_nvml(clock.at - START - 0.01)).mhz for clock in inside
         ]
 
 
@@ -134,15 +143,18 @@ def test_a_host_engine_gives_the_share_of_cycles_since_the_last_sample(
     assert tensor[0].value is None
     assert len(tensor) == len(clock) == 31
     for before, after in itertools.pairwise(tensor):
-        truth = curves()[gpu].tensor_active(second(before), second(after))
+        truth = curves()[gpu].tensor_active(
+            *(renewed(second(each), gpu) for each in (before, after))
+        )
         assert after.value == pytest.approx(truth, abs=1e-6)
-    assert [each.value for each in clock] == [curves()[gpu].at(second(each)).mhz for each in clock]
+    truths = [curves()[gpu].at(renewed(second(each), gpu)).mhz for each in clock]
+    assert [each.value for each in clock] == truths
 
 
 def test_a_host_engine_counts_cycles_of_each_pipe(watched: Watched) -> None:
     fields = [ELAPSED, MMA, DMMA_CYCLES, HMMA_CYCLES]
     elapsed, tensor, dmma, hmma = watched.samples(0, fields, 20.131, 30.2)
-    first, last = second(elapsed[1]), second(elapsed[-1])
+    first, last = (renewed(second(elapsed[place])) for place in (1, -1))
     done, then = curves()[0].done(last), curves()[0].done(first)
 
     def grown(samples: list[Sample]) -> float:
@@ -181,7 +193,7 @@ def test_fields_of_one_gpu_share_samples_whatever_time_they_bear(watched: Watche
     assert tensor[0].value is not None
     for each in [*tensor, *hmma]:
         measured = second(each) - 0.2313
-        truth = curves()[1].tensor_active(measured - 1, measured)
+        truth = curves()[1].tensor_active(renewed(measured - 1, 1), renewed(measured, 1))
         assert each.value == pytest.approx(truth, abs=1e-6)
 
 

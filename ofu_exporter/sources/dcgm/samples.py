@@ -28,7 +28,13 @@ from ofu_exporter.sources.dcgm.series import (
     runs_of,
 )
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import Activity, ActivitySample, ClockSample, Reading
+from ofu_exporter.values.reading import (
+    COUNTER_AGE_SECONDS,
+    Activity,
+    ActivitySample,
+    ClockSample,
+    Reading,
+)
 
 STAMP_SECONDS = 0.004
 """A sample bears the time at which the host engine began its poll, and is taken some milliseconds later: a round of all
@@ -207,7 +213,7 @@ class DeviceSamples(DeviceSeries):
             evidence=None if self.gpu.instance else self.evidence(first, last),
             activity=self._activity(first, last),
             pace=self._interval,
-            edge_seconds=STAMP_SECONDS,
+            edge_seconds=math.hypot(STAMP_SECONDS, COUNTER_AGE_SECONDS),
             cut_seconds=self._cut(run) * MICROS,
         )
         self.missing = frozenset(self._missing(first, last))

@@ -18,6 +18,7 @@ from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     BUSY_UTILIZATION,
+    COUNTER_AGE_SECONDS,
     SHORTEST_WINDOW_SECONDS,
     Activity,
     Clock,
@@ -122,7 +123,7 @@ class GpmSeries:
             activity=self._activity(values),
             shape=self._inner.parts(*ends),
             clock_limits=self._clock_limits(),
-            edge_seconds=max(edge_seconds, self._edge_seconds),
+            edge_seconds=math.hypot(max(edge_seconds, self._edge_seconds), COUNTER_AGE_SECONDS),
         )
         self._samples.reverse()
         self._edge_seconds = edge_seconds
