@@ -36,7 +36,10 @@ class Bench:
         self.desk.registry = ProcessRegistry(folder / "proc")
 
     def snapshot(self) -> Snapshot:
-        return replace(snapshot_of(reading()), jobs=(JobView(self.job, 0.0),))
+        """Of that job, of another of its user that runs, and of one that has ended."""
+        others = Job("slurm", "1002", user=str(OWNER)), Job("slurm", "1003", user=str(OWNER))
+        views = JobView(self.job, 0.0), JobView(others[0], 0.0), JobView(others[1], 0.0, ended=9.0)
+        return replace(snapshot_of(reading()), jobs=views)
 
     def process(self, uid: int = OWNER, gpu: int | None = None, group: str = "") -> Process:
         number = len(self.sockets) + 10
@@ -95,12 +98,14 @@ def test_a_trace_is_for_the_jobs_user_root_and_the_site(
         assert (answer.state, answer.processes, answer.told) == ("waiting", 1, 0)
         assert bench.ask(asker, request=answer.request) == answer
         assert bench.refused(TraceAsker(STRANGER, False), request=answer.request)[:3] == "403"
+        assert bench.refused(asker, "1002", request=answer.request)[:3] == "404"
     else:
         assert bench.refused(asker).startswith("403 a trace of job 1001 is for its own user")
 
 
 def test_what_cannot_be_traced_is_refused_with_why(bench: Bench) -> None:
-    assert bench.refused(job="7") == "404 '7' holds no GPU that this agent measures"
+    for job in ("7", "1003"):
+        assert bench.refused(job=job) == f"404 {job!r} holds no GPU that this agent measures"
     assert bench.refused().startswith("409 no process of job 1001 has asked for work")
     bench.process(gpu=3)
     assert bench.refused(replace(ASKER, gpus=(1,)))[:35] == "409 no process of job 1001 on GPU 1"
