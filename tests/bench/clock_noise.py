@@ -21,6 +21,7 @@ from ofu_exporter.sources.simulate.driver import STEP_SECONDS, LoadPhase, Option
 from ofu_exporter.validation.accuracy import TWO_SIDED_95
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Reading
+from tests.helpers.phases import run_phase
 from tests.helpers.values import FakeClock
 
 CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6
@@ -69,7 +70,7 @@ def error(way: Way, tensor_active: float, seed: int, seconds: float = TABLE_SECO
     """OFU of the whole time minus the true one, in points."""
     clock = FakeClock()
     (probe,) = Source(Options(simulated_gpus=1, seed=seed, simulated_cycles=True), clock).open()
-    probe.run_phase(LoadPhase(seconds, tensor_active, CLOCK_HZ, CLOCK_STD_HZ))
+    run_phase(probe, LoadPhase(seconds, tensor_active, CLOCK_HZ, CLOCK_STD_HZ))
     clock.now += STEP_SECONDS / 2
     taken = list(readings(probe, clock, way, seconds))
     first, last = taken[0].cycles, taken[-1].cycles

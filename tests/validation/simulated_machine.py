@@ -22,6 +22,7 @@ from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reasons import Reason
+from tests.helpers.phases import run_phase, tensor_cycles
 
 FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ = 1352e6, 32e6
 """The clock of an H100 at its power limit, and its standard deviation, as the paper measured them."""
@@ -140,15 +141,15 @@ class SimulatedMachine:
 
     def run(self, product: Product) -> Sequence[Mark]:
         _, executed = _choice(product)
-        self.probe.run_phase(self._phase(product, product.flops / executed))
+        run_phase(self.probe, self._phase(product))
         rate = self._flops_per_cycle[product.precision] * (self._gpu.sm_count or 0)
-        began, cycles = self.clock(), self.probe.useful_cycles
+        began, cycles = self.clock(), tensor_cycles(self.probe)
         marks = [Mark(began, 0.0)]
         while marks[-1].at < began + product.seconds:
             self.clock.wait()
-            done = (self.probe.useful_cycles - cycles) * rate / product.flops
+            done = (tensor_cycles(self.probe) - cycles) * rate / executed
             marks.append(Mark(self.clock(), done))
-        self.probe.run_phase(IDLE)
+        run_phase(self.probe, IDLE)
         return marks
 
     def close(self) -> None:
@@ -161,14 +162,14 @@ class SimulatedMachine:
             self._readings += [each for each in self.probe.read() if isinstance(each, Reading)]
         self._beats += 1
 
-    def _phase(self, product: Product, useful_share: float) -> LoadPhase:
+    def _phase(self, product: Product) -> LoadPhase:
         """The load of a product: any tensor activity that is usual, and a clock that is lower under load."""
         source = random.Random(f"{self._seed}/{product}")
         active = source.uniform(0.55, 0.92)
         top = FP64_CLOCK_HZ if product.precision == "fp64" else TENSOR_CLOCK_HZ
         clock, noise = (top, 0.0) if product.zeros else (FULL_LOAD_CLOCK_HZ, CLOCK_STD_HZ)
         pipe = PIPES.get(product.precision, "hmma")
-        return LoadPhase(product.seconds, active, clock, noise, pipe, useful_share)
+        return LoadPhase(product.seconds, active, clock, noise, pipe)
 
 
 IDLE = idle(1.0, 345e6)

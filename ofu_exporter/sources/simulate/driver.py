@@ -35,8 +35,6 @@ class LoadPhase:
     clock_hz: float
     clock_std_hz: float = 0.0
     pipe: str = "hmma"
-    useful_share: float = 1.0
-    """Share of the tensor cycles that is not spent on the unfilled parts of tiles."""
     engine: float = 1.0
     """Share of the time in which kernels run."""
     sm: float = 0.96
@@ -91,8 +89,6 @@ class _Totals:
     hmma: float = 0.0
     imma: float = 0.0
     dfma: float = 0.0
-    useful: float = 0.0
-    """Tensor cycles without those on the unfilled parts of tiles."""
     sm: float = 0.0
     dram: float = 0.0
     seconds: float = 0.0
@@ -126,7 +122,6 @@ class Probe(sources.Probe):
         )
         self._random = random.Random(f"{options.seed}/{index}")
         self._phases = WORKLOADS[_NODE[index % len(_NODE)]]
-        self._given_phase: LoadPhase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
         self._has_cycles = options.simulated_cycles
@@ -140,11 +135,6 @@ class Probe(sources.Probe):
 
     def gpus(self) -> Sequence[Gpu]:
         return [self._gpu]
-
-    def run_phase(self, phase: LoadPhase | None) -> None:
-        """Begin this phase; None = return to the GPU's own work."""
-        self._advance(self._clock())
-        self._given_phase = phase
 
     def poll(self) -> None:
         at = self._clock()
@@ -162,11 +152,6 @@ class Probe(sources.Probe):
         if before is None:
             return []
         return [self._reading(before, (at, now), clocks)]
-
-    @property
-    def useful_cycles(self) -> float:
-        """Tensor cycles since the start without those on the unfilled parts of tiles: the ones that MFU counts."""
-        return self._totals.useful
 
     def _reading(
         self,
@@ -199,7 +184,6 @@ class Probe(sources.Probe):
             tensor = cycles * phase.tensor_active
             totals.elapsed += cycles
             totals.tensor += tensor
-            totals.useful += tensor * phase.useful_share
             totals.sm += cycles * max(phase.sm, phase.tensor_active)
             totals.dram += cycles * phase.dram
             totals.seconds += STEP_SECONDS
@@ -209,8 +193,6 @@ class Probe(sources.Probe):
             setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
 
     def _phase(self) -> LoadPhase:
-        if self._given_phase is not None:
-            return self._given_phase
         into = (self._steps * STEP_SECONDS + self._offset) % self._period
         for phase in self._phases:
             if into < phase.seconds:
