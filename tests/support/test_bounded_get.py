@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -129,6 +130,11 @@ def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
             get(url, "/", "text/plain", GENEROUS, Refusing())
         until(lambda: asked)
         assert asked == [b""], "the connection was closed before anything was sent"
+
+
+def test_a_server_that_speaks_no_tls_says_so() -> None:
+    with server(whole(HEAD + b"hello")) as (url, _), pytest.raises(ssl.SSLError):
+        get(url.replace("http:", "https:"), "/", "text/plain", GENEROUS)
 
 
 @every(["ftp://127.0.0.1/", "127.0.0.1:9846", "", "http://"])
