@@ -12,6 +12,7 @@ import pytest
 
 from ofu_exporter.agent import trace_files
 from ofu_exporter.agent.trace_files import KEPT_SECONDS, MOST_KEPT, sweep_traces
+from ofu_exporter.errors import ConfigError
 from tests.helpers.every import every
 
 AGENT, JOB, STRANGER = 4001, 4002, 4003
@@ -64,6 +65,39 @@ def test_a_file_under_umask_077_is_for_the_agent_alone(uid: int) -> None:
             in as_user(STRANGER, "import os, sys; os.listdir(sys.argv[1])", folder).stderr
         )
         assert as_user(uid, "import os, sys; os.unlink(sys.argv[1])", file).returncode == 0
+
+
+@every(
+    [
+        (AGENT, 0o700, True, True),
+        (STRANGER, 0o1777, True, False),
+        (STRANGER, 0o1777, False, False),
+        (0, 0o1777, True, False),
+        (0, 0o1777, False, True),
+        (0, 0o777, False, False),
+    ]
+)
+def test_a_folder_that_others_could_manage_is_refused(
+    owner: int, mode: int, needs_own: bool, is_taken: bool
+) -> None:
+    """The agent is user 4001; root's folder is good enough where files of each belong to it alone."""
+    with tempfile.TemporaryDirectory() as made:
+        os.chmod(made, 0o755)
+        folder = Path(made) / "traces"
+        folder.mkdir()
+        os.chown(folder, owner, owner)
+        folder.chmod(mode)
+        said = as_user(AGENT, PREPARE.replace("needs_own=True", f"needs_own={needs_own}"), folder)
+        wrong = f"ConfigError: {folder} belongs to user {owner}: let it be the agent's, user 4001"
+        assert (wrong not in said.stderr) == is_taken, said.stderr
+        if is_taken:
+            assert "Error" not in said.stderr
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file is no folder"):
+        trace_files.prepare(tmp_path / "file", needs_own=False)
 
 
 NO_ACL = "import os\ndef refuse(*_): raise OSError(95, 'Operation not supported')\nos.setxattr = refuse\n"

@@ -151,6 +151,7 @@ def test_the_job_of_each_gpu_is_shown(tmp_path: Path) -> None:
     rows = [line.split() for line in text.splitlines()]
     assert [row[-1] for row in rows if row and row[0] in "023"] == ["7", "-", "-"]
     assert "GPU 1: several jobs have it; its OFU is credited to none" in text
+    assert text.count("several jobs") == 1
     assert "Scheduler slurm: not believed: 1 contested, 1 unknown_device" in text
     report = json.loads(call("check", *flags, "--format", "json").stdout)
     assert [gpu["job_ids"] for gpu in report["gpus"]] == [["7"], ["7", "8"], [], []]

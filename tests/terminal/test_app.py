@@ -209,12 +209,21 @@ def test_what_is_shown_is_written_to_a_new_file(tmp_path: Path) -> None:
     drive(act, StillFeed(many_nodes("node-99")), folder=tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_file_is_named_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """A name in brackets is no markup; a folder that cannot be written is named with why."""
+    monkeypatch.chdir(tmp_path)
+    if is_there:
+        Path("[b]").mkdir()
+
     async def act(screen: Screen) -> None:
         await screen.press("e")
-        await screen.waits_for("No such file")
+        await screen.waits_for("written:" if is_there else "No such file")
+        await screen.waits_for("[b]/ofu-top-")
 
-    drive(act, folder=tmp_path / "none")
+    drive(act, folder=Path("[b]"))
 
 
 def test_nodes_that_stop_to_answer_go_from_the_screen() -> None:

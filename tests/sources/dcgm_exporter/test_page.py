@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.sources.dcgm_exporter.page import MOST_LABELS_CHARS, MOST_NAMED, Places, parse
+from ofu_exporter.sources.dcgm_exporter.page import (
+    FIELDS,
+    MOST_LABELS_CHARS,
+    MOST_NAMED,
+    Places,
+    parse,
+)
 
 TENSOR, POWER = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_POWER_USAGE"
 NAMES = (TENSOR, "DCGM_FI_DEV_SM_CLOCK", POWER, "dcgm_sm_clock", "DCGM_FI_DEV_XID_ERRORS")
@@ -37,6 +43,20 @@ OTHERS = st.sampled_from(
         "DCGM_\n",
     ]
 )
+
+
+UNITS = {
+    "DEV_SM_CLOCK": 1e6,
+    "DEV_MAX_SM_CLOCK": 1e6,
+    "DEV_GPU_UTIL": 0.01,
+    "DEV_TOTAL_ENERGY_CONSUMPTION": 1e-3,
+}
+"""MHz, percent and mJ, by dcgm_fields.h. All others are ratios from 0 to 1, W, Hz or bytes."""
+
+
+def test_every_counter_comes_in_the_unit_that_its_name_says() -> None:
+    found = {name.removeprefix("DCGM_FI_"): unit for name, (_, unit) in FIELDS.items()}
+    assert found == dict.fromkeys(found, 1.0) | UNITS
 
 
 @given(st.lists(ROWS, max_size=20), st.lists(OTHERS, max_size=5))
