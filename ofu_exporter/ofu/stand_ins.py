@@ -100,6 +100,7 @@ def _added(first: GpuUsage, second: GpuUsage) -> GpuUsage:
         held_seconds=first.held_seconds + second.held_seconds,
         observed_seconds=first.observed_seconds + second.observed_seconds,
         utilization_seconds=first.utilization_seconds + second.utilization_seconds,
+        sums=first.sums.plus(second.sums),
         recent=tuple(sorted((*first.recent, *second.recent))),
         waiting_seconds=known_sum((first.waiting_seconds, second.waiting_seconds)),
         shared_seconds=known_sum((first.shared_seconds, second.shared_seconds)),

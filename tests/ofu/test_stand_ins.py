@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
+from ofu_exporter.ofu.stand_ins import _added
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.job import Claim, GpuUsage, Job, Ownership
+from ofu_exporter.values.losses import Loss, LossSums
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import gpu
 
@@ -78,6 +80,17 @@ def test_a_job_that_was_there_already_gets_its_pods_time_in_addition() -> None:
     assert shown(node) == ["ns/web"]
     seconds = {usage.index: usage.observed_seconds for usage in node.job("ns/web").usage.values()}
     assert seconds == {"0": pytest.approx(40.0), "1": pytest.approx(30.0)}
+
+
+def test_of_a_gpu_that_both_had_every_sum_is_added() -> None:
+    """What was lost adds up with what was used to what was observed, before and after."""
+    key = gpu(0).key
+    first = GpuUsage("0", key, 10, 8, 2, LossSums({Loss.IDLE: 6.0}, energy_joules=50.0))
+    second = GpuUsage("0", key, 20, 16, 12, LossSums({Loss.IDLE: 4.0}, energy_joules=70.0))
+    both = _added(replace(first, waiting_seconds=3.0), replace(second, shared_seconds=5.0))
+    assert (both.held_seconds, both.observed_seconds, both.utilization_seconds) == (30, 24, 14)
+    assert both.sums == LossSums({Loss.IDLE: 10.0}, energy_joules=120.0)
+    assert (both.waiting_seconds, both.shared_seconds) == (3.0, 5.0)
 
 
 def test_it_is_the_time_of_its_own_run() -> None:
