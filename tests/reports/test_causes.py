@@ -268,7 +268,8 @@ def test_an_engine_that_counts_latent_attention_as_whole_heads_is_found_out(
     assert any("latent_attention_as_heads" in each.split("+") for each in causes[:2])
 
 
-def test_an_engine_that_counts_sparse_attention_as_dense_is_found_out() -> None:
+@pytest.mark.parametrize("counts_indexer", [False, True])
+def test_an_engine_that_counts_sparse_attention_as_dense_is_found_out(counts_indexer: bool) -> None:
     """DeepSeek-V3.2 with an indexer that chooses 2,048 keys: vllm#40315."""
     sparse: dict[str, Any] = {"architectures": ["DeepseekV32ForCausalLM"]}
     sparse |= {"model_type": "deepseek_v32"}
@@ -278,7 +279,7 @@ def test_an_engine_that_counts_sparse_attention_as_dense_is_found_out() -> None:
     keys = 2048 - 2048**2 / 2 / length
     run = deepseek_flops(length, keys / length) + indexer
     model = {"config": {**config("deepseek-v3"), **sparse}, "seq_len": length, "forward_only": True}
-    ratio = deepseek_flops(length, 0.5) / run
+    ratio = (deepseek_flops(length, 0.5) + indexer * counts_indexer) / run
     report = {"tflops_per_gpu": 0.2 * ratio * 989.4, "framework": "vllm", "precision": "bf16"}
     sums = Compared(0.2 * ratio * 600, 0.2 * 1.05 * 600, 600.0, 0.0)
     causes = [each.cause for each in found({**report, "model": model}, sums).fitting]
