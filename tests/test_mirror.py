@@ -1,4 +1,7 @@
-"""The tests mirror the package: a test file stands in its room's folder and has the name of the file that it tests."""
+"""The tests mirror the package: a test file stands in its room's folder and has the name of the file that it tests.
+
+A module of some length has such a file, or stands here with what tests it.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,36 @@ OF_A_SUBJECT = {
     "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",
 }
 """Tests of one subject in many files of a folder."""
+AS_A_KIND = {
+    "fleet/actions": "fleet/actions/test_actions.py",
+    "flops/causes": "flops/causes/test_causes.py",
+    "flops/conventions": "flops/test_conventions.py",
+    "flops/families": "flops/test_executions.py",
+    "flops/readers": "reports/tail/test_frameworks.py",
+    "serving/metrics": "serving/test_page.py",
+    "traces/findings": "traces/test_planted.py",
+}
+"""Folders whose files are of one kind, and the file that tests each of them."""
+BY_OTHERS = {
+    "agent/records.py": "agent/test_daemon.py",
+    "agent/trace_socket.py": "end_to_end/test_trace_attacks.py",
+    "cli/trace.py": "end_to_end/test_trace.py",
+    "fleet/reports/answers.py": "fleet/reports/test_history.py",
+    "fleet/reports/dcgm_queries.py": "fleet/reports/test_from_dcgm.py",
+    "fleet/reports/progress_reader.py": "deploy/test_progress.py",
+    "fleet/reports/queries.py": "fleet/reports/test_history.py",
+    "fleet/simulation/job_hours.py": "fleet/simulation/test_server.py",
+    "flops/trace/fitting.py": "flops/trace/test_making.py",
+    "flops/trace/grouping.py": "flops/trace/test_making.py",
+    "flops/trace/image_inputs.py": "flops/trace/test_transformer_inputs.py",
+    "flops/trace/recorder.py": "flops/trace/test_execution.py",
+    "traces/rank.py": "traces/test_job.py",
+    "validation/findings.py": "cli/test_validate.py",
+    "values/reasons.py": "test_docs.py",
+}
+"""Longer modules that only a whole of several shows at work, and the test of that."""
+LONG = 100
+"""Lines from which on a module has a test file."""
 
 TEST_FILES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
 
@@ -59,6 +92,28 @@ def test_a_test_file_has_the_name_of_what_it_tests(test: Path) -> None:
     if test.parent == Path() and subject(test) in OF_THE_PROJECT:
         return
     assert is_of_a_file(test), f"{test}: there is no {test.parent}/{subject(test)}.py to test"
+
+
+def its_test(module: Path) -> Path:
+    return module.with_name(f"test_{module.name}")
+
+
+@every(sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")))
+def test_a_longer_module_has_a_test_file_or_stands_above(module: Path) -> None:
+    is_long = (PACKAGE / module).read_text().count("\n") >= LONG and module.stem[:2] != "__"
+    if is_long and str(module.parent) not in AS_A_KIND and str(module) not in BY_OTHERS:
+        own = its_test(module)
+        assert (TESTS / own).exists(), f"{module} has no {own}; or say in BY_OTHERS what tests it"
+
+
+def test_what_is_tested_by_others_is_there_and_has_no_file_of_its_own() -> None:
+    for folder, test in AS_A_KIND.items():
+        assert (PACKAGE / folder).is_dir(), folder
+        assert Path(test) in TEST_FILES, test
+    for module, test in BY_OTHERS.items():
+        assert (PACKAGE / module).exists(), module
+        assert its_test(Path(module)) not in TEST_FILES, module
+        assert Path(test) in TEST_FILES, test
 
 
 def test_every_exception_is_there_and_is_one() -> None:
