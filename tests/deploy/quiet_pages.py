@@ -101,11 +101,11 @@ class AgentPages:
         return lambda time: 1.0 if self._fault(name, node, time) else None
 
     def _memory(self, time: float) -> float:
-        """Nine tenths of 128 MiB are reached when the fault begins, by a leak of a day."""
+        """Nine tenths of 256 MiB are reached when the fault begins, by a leak of a day."""
         leak = FAULTS["memory"]
         is_leaking = self._node == "n2" and leak.begin - DAY <= time < leak.end
-        grown = 53.3 * (time - leak.begin + DAY) / DAY if is_leaking else 0.0
-        return (62 + grown) * MIB
+        grown = 142.5 * (time - leak.begin + DAY) / DAY if is_leaking else 0.0
+        return (88 + grown) * MIB
 
     def _put_agent(self) -> None:
         frozen = FAULTS["stale"]

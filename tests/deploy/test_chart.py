@@ -273,9 +273,9 @@ def test_traces_have_one_folder_under_one_path_more_memory_and_sight_of_processe
     assert volumes["traces"]["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
     assert volumes["report-socket"] == {"name": "report-socket", "emptyDir": {}}
     assert spec["hostPID"] is True
-    assert own["resources"]["limits"]["memory"] == "256Mi"
-    assert own["resources"]["requests"] == {"cpu": "10m", "memory": "64Mi"}
-    assert "256 * 2 ^ 20" in json.dumps(only(objects, "PrometheusRule"))
+    assert own["resources"]["limits"]["memory"] == "512Mi"
+    assert own["resources"]["requests"] == {"cpu": "10m", "memory": "96Mi"}
+    assert "512 * 2 ^ 20" in json.dumps(only(objects, "PrometheusRule"))
     without = render(helm, {})
     assert "hostPID" not in pod_spec(without)
     assert not any(each["name"].startswith("OFU_TRACE") for each in container(without)["env"])

@@ -219,6 +219,24 @@ def test_the_watchdog_waits_longer_than_the_sampler_between_two_tries() -> None:
     )
 
 
+def test_one_memory_limit_is_set_alerted_and_documented_and_a_real_agent_stays_far_below() -> None:
+    resources = read_yaml(ROOT / "helm/ofu-exporter/values.yaml")["resources"]
+    limit = int(resources["limits"]["memory"].removesuffix("Mi"))
+    alert = (ROOT / "helm/ofu-exporter/files/alerts/agent-memory-high.yaml").read_text()
+    assert f"> 0.9 * {limit} * 2 ^ 20" in alert
+    assert f"limit of {limit}Mi the kernel" in alert
+    assert f"\nMemoryMax={limit}M\n" in (SYSTEMD / "ofu-exporter.service").read_text()
+    assert f"is {limit} MiB" in (ROOT / "docs/runbooks.md").read_text()
+    hardware, attacks = (ROOT / page for page in ("docs/hardware.md", "tests/attacks/results.md"))
+    (resident,) = re.findall(r"^\| resident memory .* \| (\d+) MiB;", hardware.read_text(), re.M)
+    (driver,) = re.findall(r"only opened NVML has (\d+)", hardware.read_text())
+    table = attacks.read_text().partition("<!-- end")[0]
+    attacked = max(map(int, re.findall(r"^\|(?:[^|]*\|){5} \**(\d+)\** \|", table, re.M)))
+    assert attacked > 80, "without the driver"
+    assert int(resident) <= int(resources["requests"]["memory"].removesuffix("Mi"))
+    assert 2 * (attacked + int(driver) - 15) <= limit
+
+
 def flags_of(name: str) -> set[str]:
     command = cli.commands[name]
     return {

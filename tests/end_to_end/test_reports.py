@@ -291,7 +291,7 @@ def test_a_reload_changes_what_reports_are_compared_over(node: Node, tmp_path: P
 
 
 def test_large_wrong_bodies_do_not_gather_in_memory(running: Agent) -> None:
-    """The chart's limit is 128 MiB, and each of these is some 3 MiB once it is read."""
+    """The chart's limit is 256 MiB, and each of these is some 3 MiB once it is read."""
     body = json.dumps({f"field-{number}": 1 for number in range(14_000)}).encode()
     before = resident_mib(running.process.pid, "VmHWM")
     statuses = [post(running, body).status for _ in range(64)]
