@@ -32,11 +32,6 @@ class Listener:
         lines = self._socket.recv(4096).decode().splitlines()
         return dict(line.split("=", 1) for line in lines)
 
-    def next_but_pings(self) -> dict[str, str]:
-        while (message := self.next()) == {"WATCHDOG": "1"}:
-            pass
-        return message
-
     def close(self) -> None:
         self._socket.close()
 

@@ -25,14 +25,6 @@ REFUSED = "http://127.0.0.1:1"
 """Nothing listens there."""
 
 
-@pytest.fixture(autouse=True)
-def _nobodys_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SLURM_JOB_ID", "SLURM_LOCALID", "LOCAL_RANK", "POD_NAME", "POD_NAMESPACE"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("URL", "TOKEN", "TOKEN_FILE", "JOB_ID", "CA_FILE"):
-        monkeypatch.delenv(f"OFU_EXPORTER_{name}", raising=False)
-
-
 @contextlib.contextmanager
 def reporting(url: str, **options: Any) -> Iterator[Reporter]:
     """A reporter for quick tests, closed with time enough."""

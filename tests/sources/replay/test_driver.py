@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,6 @@ START = 1000.0
 """When it is replayed, on the clock of now."""
 
 Event = Reading | Fault
-Played = Callable[..., "Player"]
 
 
 class Player:
