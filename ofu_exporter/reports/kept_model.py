@@ -77,10 +77,7 @@ def completed(
             if report.counts_model or error.reason is ReportRejection.TOO_MANY:
                 raise
             # The report's MFU needs no model, so it is compared anyway.
-            model, uncountable = (
-                None,
-                f"model: {error.detail[:MOST_QUOTED]}; it explains nothing",
-            )
+            model, uncountable = (None, f"model: {error.detail[:MOST_QUOTED]}; it explains nothing")
     stated = stated_mfu(whole, hardware, model.flops_per_token if model else None)
     more = filter(None, (unread, uncountable))
     return Known(whole, model), stated._replace(warnings=(*stated.warnings, *more))

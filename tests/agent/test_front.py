@@ -8,11 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.agent.test_daemon import QUICK, measured
-from tests.helpers.agent import (
-    agent,
-    call,
-    until,
-)
+from tests.helpers.agent import agent, call, until
 
 pytestmark = pytest.mark.slow
 

@@ -15,16 +15,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.agent import until
-from tests.helpers.sampled import (
-    PACE,
-    SOON,
-    FakeProbe,
-    FakeSource,
-    Watch,
-    fails,
-    reasons,
-    sampler,
-)
+from tests.helpers.sampled import PACE, SOON, FakeProbe, FakeSource, Watch, fails, reasons, sampler
 from tests.helpers.values import gpu
 
 

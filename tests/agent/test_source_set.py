@@ -116,9 +116,7 @@ def test_a_source_that_measures_all_is_the_only_one(watch: Watch) -> None:
     assert agent.stop()
 
 
-def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(
-    watch: Watch,
-) -> None:
+def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(watch: Watch) -> None:
     away = FakeSource(FakeProbe(gpu(1)), error=SourceError(Reason.UNREACHABLE, "nobody there"))
     nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
     agent = sampler(watch, ("nvml", nvml), ("page", away))

@@ -178,9 +178,7 @@ def test_a_module_that_occurs_often_has_adapters_as_often() -> None:
     lora = flops.How(passes=flops.Passes(lora=flops.Lora(8, ("linear",))))
     repeated, listed = (
         flops.count(
-            flops.read({"architectures": ["Modules"], "modules": modules}),
-            flops.fixed(2),
-            lora,
+            flops.read({"architectures": ["Modules"], "modules": modules}), flops.fixed(2), lora
         )
         for modules in ([{**once, "repeat": 5}], [once] * 5)
     )

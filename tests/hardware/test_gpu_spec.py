@@ -6,11 +6,7 @@ import re
 
 import pytest
 
-from ofu_exporter.hardware.gpu_models import (
-    ROWS,
-    GpuModel,
-    markdown,
-)
+from ofu_exporter.hardware.gpu_models import ROWS, GpuModel, markdown
 from tests.hardware.test_gpu_models import BY_KEY, device, rated
 from tests.helpers.every import every
 

@@ -9,12 +9,7 @@ import pytest
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged
-from ofu_exporter.values.reported import (
-    Adjusted,
-    Compared,
-    ErrorMethod,
-    Verdict,
-)
+from ofu_exporter.values.reported import Adjusted, Compared, ErrorMethod, Verdict
 from tests.helpers.documents import made, on_instances, reporting
 from tests.helpers.every import every
 

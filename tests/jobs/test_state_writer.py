@@ -18,12 +18,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.jobs.state_file import (
-    KEEP_SECONDS,
-    Saved,
-    StateFile,
-    open_store,
-)
+from ofu_exporter.jobs.state_file import KEEP_SECONDS, Saved, StateFile, open_store
 from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.values.gpu import Gpu, GpuKey

@@ -136,10 +136,7 @@ def test_a_merged_job_is_held_since_the_earliest_of_its_nodes() -> None:
 
 
 EVERYTHING = JobView(
-    job=Job(
-        *("slurm", "12", "llama", "ada", "physics", "gpu", "ml", "10", "2"),
-        uid="a run's own",
-    ),
+    job=Job(*("slurm", "12", "llama", "ada", "physics", "gpu", "ml", "10", "2"), uid="a run's own"),
     usage={
         GpuKey("GPU-0", ""): GpuUsage(
             *("0", GpuKey("GPU-0", ""), 100.0, 90.0, 45.0),

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.reports.owner import (
-    YOUNG_SECONDS,
-    KnownOwners,
-    Owner,
-    gpus_of_reports,
-    owner_of,
-)
+from ofu_exporter.reports.owner import YOUNG_SECONDS, KnownOwners, Owner, gpus_of_reports, owner_of
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage, Job, JobKey
 from ofu_exporter.values.reported import ReportsView

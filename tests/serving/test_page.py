@@ -132,11 +132,7 @@ def test_what_is_not_measured_is_absent_and_says_why() -> None:
     text = page_of(small_snapshot()).render().body.decode()
     lost = [line for line in text.splitlines() if 'uuid="GPU-0002"' in line]
     names = {line.partition("{")[0] for line in lost}
-    assert names == {
-        "ofu_gpu_info",
-        "ofu_gpu_up",
-        "ofu_gpu_unavailable",
-    }
+    assert names == {"ofu_gpu_info", "ofu_gpu_up", "ofu_gpu_unavailable"}
     assert any(line.startswith("ofu_gpu_unavailable") and 'reason="lost"' in line for line in lost)
 
 

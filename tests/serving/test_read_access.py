@@ -42,10 +42,7 @@ pytestmark = pytest.mark.anyio
 
 WEB = WebConfig(
     file=Path("web.yml"),
-    users={
-        "prometheus": hashed("s3cret:with:colons").encode(),
-        "nobody": hashed("").encode(),
-    },
+    users={"prometheus": hashed("s3cret:with:colons").encode(), "nobody": hashed("").encode()},
     headers={"X-Frame-Options": "deny"},
 )
 GOOD = basic("prometheus", "s3cret:with:colons")

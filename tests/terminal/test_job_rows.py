@@ -7,13 +7,7 @@ import math
 import pytest
 
 from ofu_exporter.serving.node_json import NodeJob
-from ofu_exporter.terminal.job_rows import (
-    idle_rows,
-    job_rows,
-    total_ofu,
-    user_rows,
-    verdict_words,
-)
+from ofu_exporter.terminal.job_rows import idle_rows, job_rows, total_ofu, user_rows, verdict_words
 from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.scenes import many_nodes, one_node, shown_node

@@ -104,10 +104,7 @@ class _Pages:
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
-        expressions, span = (
-            [*self._queries.hours, SPREAD, self._queries.size],
-            self._history.span,
-        )
+        expressions, span = ([*self._queries.hours, SPREAD, self._queries.size], self._history.span)
         for answers in self._reader.stepped("pages of dcgm-exporter", expressions, span):
             self._add_doubts(answers)
             self._add_hours(answers)

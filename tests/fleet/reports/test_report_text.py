@@ -6,9 +6,7 @@ import csv
 import io
 
 from ofu_exporter.fleet.reports import report_text, rows
-from ofu_exporter.fleet.reports.fleet_history import (
-    JobSums,
-)
+from ofu_exporter.fleet.reports.fleet_history import JobSums
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.fleet.reports.test_fleet_report import history, job, report

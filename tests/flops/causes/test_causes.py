@@ -179,16 +179,10 @@ def every_facts() -> list[CauseFacts]:
     packed = replace(LLAMA, lengths=flops.packed([700, 1500, 900, 3000]))
     padded = replace(LLAMA, padded=flops.fixed(8, tokens=9000))
     predicting = CountedStep(
-        flops.read(config("deepseek-v3")),
-        LLAMA.lengths,
-        flops.Counting(predictions=True),
-        Passes(),
+        flops.read(config("deepseek-v3")), LLAMA.lengths, flops.Counting(predictions=True), Passes()
     )
     chosen = CountedStep(
-        flops.read(DEEPSEEK_V32.config()),
-        flops.fixed(1, tokens=8192),
-        flops.Counting(),
-        Passes(),
+        flops.read(DEEPSEEK_V32.config()), flops.fixed(1, tokens=8192), flops.Counting(), Passes()
     )
     return [CauseFacts(predicting), CauseFacts(chosen)] + [
         replace(each, gpu=gpu, precision={precision: 1.0}).facts()

@@ -12,11 +12,7 @@ from ofu_exporter.errors import SourceError
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.sources.dcgm import driver
-from ofu_exporter.sources.dcgm.fields import (
-    CLOCK_SECONDS,
-    PIPES,
-    TENSOR,
-)
+from ofu_exporter.sources.dcgm.fields import CLOCK_SECONDS, PIPES, TENSOR
 from ofu_exporter.values.reading import CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView

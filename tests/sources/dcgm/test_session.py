@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.sources.dcgm.fields import (
-    PIPES,
-)
+from ofu_exporter.sources.dcgm.fields import PIPES
 from ofu_exporter.sources.dcgm.host_engine import HostEngine
 from ofu_exporter.sources.dcgm.library import Library
 from ofu_exporter.values.reading import Fault
