@@ -70,6 +70,10 @@ def test_what_is_not_on_a_tensor_pipe_is_sparse_cut_short_or_none_is_refused(nam
         assert f"{family} ({grammar.example})" in str(caught.value)
 
 
+def test_every_family_is_read_above() -> None:
+    assert {row["family"] for row in READ} == {*kernel_names.GRAMMARS}
+
+
 @pytest.mark.parametrize("family", kernel_names.GRAMMARS)
 def test_the_example_of_a_family_is_its_own_and_nobody_elses(family: str) -> None:
     grammars = kernel_names.GRAMMARS
