@@ -66,7 +66,7 @@ def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: FleetReport) 
     assert report.time.start == "2026-04-28T00:00:00Z"
     assert report.time.end == "2026-05-28T00:00:00Z"
     assert (report.missing, changed.missing) == ([], [])
-    assert len(report.notes) == 1  # what their energy is
+    assert len(report.notes) == 2  # what clocks may hide, and what energy is
     assert next(step.gpu_hours for step in report.funnel if step.name == "installed") == 64 * MONTH
     assert [row.labels["job_name"] for row in changed.changes if row.kind == "job"] == ["robot-vla"]
     assert changed.slow == []

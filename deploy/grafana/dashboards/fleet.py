@@ -101,7 +101,8 @@ DASHBOARD = dashboard(
             "OFU, all GPUs",
             "percentunit",
             _over(_GPU_USED, _GPU_SEEN, "", _C),
-            description="OFU of all measured GPUs, held by a job or not.",
+            description="OFU of all measured GPUs, held by a job or not. Where NVML's clock is read, it can be "
+            "11.5 % of itself too high: docs/accuracy.md.",
         ),
         number(
             "OFU, jobs",

@@ -12,6 +12,7 @@ from ofu_exporter.fleet.reports.funnel_rows import FunnelStep
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import GroupRow
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.reading import READ_CLOCK_EXCESS
 
 _LOSSES = {
     "free": "idle GPUs without a job",
@@ -79,6 +80,7 @@ def notes(
         *_of_rules(history, cost, target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, rest, history),
+        *_of_clocks(total.observed_gpu_hours + rest.observed),
         *_of_energy_and_prices(total, prices),
         *(f"The server warns: {text}" for text in cost.warnings),
     ]
@@ -151,6 +153,15 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
         )
     if history.jobs and not total.compared_gpu_hours and not history.remark:
         yield "No job reported an MFU: see docs/reporting.md."
+
+
+def _of_clocks(observed: float) -> Iterator[str]:
+    if observed:
+        too_high = READ_CLOCK_EXCESS / (1 + READ_CLOCK_EXCESS)
+        yield (
+            f"Where drivers count no cycles, NVML's SM clock can be {percent(READ_CLOCK_EXCESS)} too high, and "
+            f"OFU then {percent(too_high)} of itself: `ofu-exporter validate` measures it on a node."
+        )
 
 
 def _of_energy_and_prices(total: GroupRow, prices: Prices) -> Iterator[str]:

@@ -65,6 +65,17 @@ def test_a_hundredth_of_held_hours_without_an_ofu_is_told(observed: float, times
     assert told(history(), NOT_ALL) == []
 
 
+@every([(50.0, 1), (0.0, 0)])
+def test_a_measured_ofu_is_said_to_be_no_better_than_its_clock(observed: float, times: int) -> None:
+    """A clock of 1.13 times the true one makes an OFU of 1.13: 0.13 of 1.13 of it are too much."""
+    found = history(job("1", "u", JobSums(50, observed, min(observed, 20))))
+    found.models.clear()
+    notes = told(found, "Where drivers count no cycles")
+    assert [note.count("can be 13.0% too high, and OFU then 11.5%") for note in notes] == [
+        1
+    ] * times
+
+
 @every(
     [
         (None, [], "all hours", "Load helm"),
