@@ -237,7 +237,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     )
     log_level: Literal["debug", "info", "warn", "error"] = Field(
         default="info",
-        description="Which log lines are written: from debug, info, warn or error on.",
+        description="The least severe log lines that are written: debug, info, warn or error.",
         json_schema_extra={"also": "--log.level"},
     )
     gpus: tuple[GpuSetting, ...] = Field(

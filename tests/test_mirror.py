@@ -57,6 +57,7 @@ BY_OTHERS = {
     "fleet/reports/dcgm_queries.py": "fleet/reports/test_from_dcgm.py",
     "fleet/reports/progress_reader.py": "deploy/test_progress.py",
     "fleet/reports/queries.py": "fleet/reports/test_history.py",
+    "fleet/reports/tables.py": "fleet/reports/test_report_text.py",
     "fleet/simulation/job_hours.py": "fleet/simulation/test_server.py",
     "flops/trace/fitting.py": "flops/trace/test_making.py",
     "flops/trace/grouping.py": "flops/trace/test_making.py",

@@ -146,7 +146,7 @@ class Attribution:
         for poller in self._pollers:
             poller.join(deadline - self._clock())
 
-    def changes(self) -> Sequence[Ownership]:
+    def take_changes(self) -> Sequence[Ownership]:
         """Every change since the last call, oldest first."""
         with self._lock:
             self._merge()

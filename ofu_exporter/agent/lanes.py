@@ -70,7 +70,7 @@ class Deadlines:
         self.following_at = self._at(1)
         """The deadline after the next one."""
 
-    def beat(self, now: float) -> int:
+    def take_beat(self, now: float) -> int:
         """Take the latest deadline that has passed by `now`; returns its number since the start."""
         latest = max(self._number + 1, int((now - self._start) / self._step))
         is_next = latest == self._number + 1
@@ -272,7 +272,7 @@ class LaneThreads:
         if self._stopping:
             self._due = deque(self._open)
         elif now >= self._deadlines.next_at:
-            self._number = self._deadlines.beat(now)
+            self._number = self._deadlines.take_beat(now)
             self._due = deque(self._lanes)
         elif not self._due:
             self._due.extend(lane for lane in self._lanes if lane.cut_at <= now)

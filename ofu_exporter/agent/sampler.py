@@ -33,7 +33,7 @@ LET_GO_SECONDS = 1.0
 class Owners(Protocol):
     """The part of the agent that knows which job owns which GPU."""
 
-    def changes(self) -> Sequence[Ownership]:
+    def take_changes(self) -> Sequence[Ownership]:
         """Every change since the last call, oldest first."""
 
     def health(self) -> tuple[SchedulerHealth, ...]:
@@ -227,7 +227,7 @@ class Sampler:
             source=view.health,
             rows=self._rows,
             unix=time.time(),
-            owners=self._owners.changes() if self._owners else (),
+            owners=self._owners.take_changes() if self._owners else (),
             schedulers=self._owners.health() if self._owners else (),
             other_sources=view.others,
             readers=view.readers,

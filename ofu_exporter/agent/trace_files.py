@@ -128,7 +128,7 @@ def delete(path: str | Path) -> None:
 
 _READER = """import ast, runpy, sys
 sys.path += ast.literal_eval(sys.argv.pop(1))
-runpy.run_module("ofu_exporter.traces.reading", run_name="__main__", alter_sys=True)"""
+runpy.run_module("ofu_exporter.traces.reader", run_name="__main__", alter_sys=True)"""
 """With the modules that the agent has, after Python's own, which no file in a folder of the agent's path may hide."""
 
 

@@ -43,7 +43,7 @@ class SlowJobs:
         self._untraced: deque[str] = deque()
         self._at = float("-inf")
 
-    def untraced(self, job_id: str) -> None:
+    def note_untraced(self, job_id: str) -> None:
         """None of its processes could be asked. Any thread may say so."""
         self._untraced.append(job_id)
 

@@ -83,7 +83,7 @@ class Tracing:
             except HTTPException as error:
                 log.info("job %s cannot be traced: %s", job_id, error.detail)
                 if error.status_code in (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS):
-                    jobs.untraced(job_id)
+                    jobs.note_untraced(job_id)
 
     def _ask(self, job_id: str) -> None:
         """Begin a trace, after those that run already."""

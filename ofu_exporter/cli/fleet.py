@@ -44,7 +44,7 @@ def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | N
 
     SPEC is a YAML file, or a fleet that is shipped: month, paper, small.
     """
-    from ofu_exporter.fleet.reports.tables import counted
+    from ofu_exporter.fleet.reports.figures import counted
     from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock, serve
     from ofu_exporter.fleet.simulation.fleet import fleet_of
     from ofu_exporter.fleet.simulation.spec import read_spec

@@ -28,10 +28,12 @@ UNKNOWN = (
 
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Print a job's totals on this node. Raises OfuError, which says who was asked and what each answered."""
-    agent = agent or default_url()
-    answer = ask_agent(agent, job_id, access=AgentAccess(os.environ))
+    url = agent or default_url()
+    answer = ask_agent(url, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
-    problems = [f"the agent at {shown_url(agent)} {answer.problem or UNKNOWN}"]
+    problems = [f"the agent at {shown_url(url)} {answer.problem or UNKNOWN}"]
+    if agent is None and answer.problem.startswith("does not answer"):
+        problems[0] += " (--agent names another)"
     if totals is None and state_file is not None:
         totals, problem = _from_file(state_file, job_id)
         problems.append(problem)

@@ -20,8 +20,8 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import flag, option
 from ofu_exporter.cli.settings import (
     COMMON,
-    Given,
     SettingsLayer,
+    SettingValue,
     configure,
     option_models,
     setting_flags,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _OWN = Path(os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.cache"), "ofu-exporter")
 _DEMO = {
-    "listen": Given("127.0.0.1:9846", "demo"),
-    "interval": Given(1.0, "demo"),
-    "pause_file": Given(
+    "listen": SettingValue("127.0.0.1:9846", "demo"),
+    "interval": SettingValue(1.0, "demo"),
+    "pause_file": SettingValue(
         _OWN / "demo-pause", "demo", "ofu-exporter/demo-pause in XDG_RUNTIME_DIR or ~/.cache"
     ),
 }
@@ -46,13 +46,17 @@ _DEMO = {
 that does not mean this."""
 REPLAY = {
     **_DEMO,
-    "source": Given("replay", "demo"),
-    "scheduler": Given("replay", "demo"),
-    "path": Given(H100_TRAINING, "demo"),
-    "loop": Given(True, "demo"),
+    "source": SettingValue("replay", "demo"),
+    "scheduler": SettingValue("replay", "demo"),
+    "path": SettingValue(H100_TRAINING, "demo"),
+    "loop": SettingValue(True, "demo"),
 }
 """A recording, which starts again at its end: a page without a GPU would show nothing."""
-SIMULATED = {**_DEMO, "source": Given("simulate", "demo"), "scheduler": Given("simulate", "demo")}
+SIMULATED = {
+    **_DEMO,
+    "source": SettingValue("simulate", "demo"),
+    "scheduler": SettingValue("simulate", "demo"),
+}
 FIRST_COMPARISON = "two minutes"
 """Into the shipped recording, at its own pace: tests/end_to_end/test_readme.py."""
 SHOWN = " ".join(("config", *COMMON))

@@ -38,7 +38,7 @@ def shown(field: FieldInfo, value: object) -> str:
     return str(value)
 
 
-class Given(NamedTuple):
+class SettingValue(NamedTuple):
     """The value of one setting, and where the user set it."""
 
     value: object
@@ -47,11 +47,11 @@ class Given(NamedTuple):
     """What help says of the value, where that depends on who asks."""
 
 
-SettingsLayer = Mapping[str, Given]
+SettingsLayer = Mapping[str, SettingValue]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def file_layer(path: Path) -> dict[str, Given]:
+def file_layer(path: Path) -> dict[str, SettingValue]:
     """The settings of a YAML file. Raises ConfigError, which names the file and, where known, the line."""
     from ofu_exporter.support import checked_yaml
 
@@ -64,7 +64,7 @@ def file_layer(path: Path) -> dict[str, Given]:
     if not isinstance(loaded, dict):
         raise ConfigError(f"configuration file {path}: the top level must be `key: value` lines")
     return {
-        str(key).replace("-", "_"): Given(value, f"{key} in {path}")
+        str(key).replace("-", "_"): SettingValue(value, f"{key} in {path}")
         for key, value in loaded.items()
     }
 
@@ -76,7 +76,7 @@ OTHER_PREFIXES = ("OFU_EXPORTER_", "OFU_TEST_")
 
 def environment_layer(
     environ: Mapping[str, str], settings: Iterable[str]
-) -> tuple[dict[str, Given], tuple[str, ...]]:
+) -> tuple[dict[str, SettingValue], tuple[str, ...]]:
     """The settings of the OFU_... variables, and one sentence for each variable that is no setting.
 
     The user may not have set such a variable: Kubernetes sets OFU_PORT and others in every pod of a namespace that
@@ -89,7 +89,7 @@ def environment_layer(
             continue
         key = name.removeprefix("OFU_").lower()
         if key in names:
-            layer[key] = Given(value, name)
+            layer[key] = SettingValue(value, name)
         elif name not in OTHER_VARIABLES:
             near = difflib.get_close_matches(key, names, 1)
             hint = f"; did you mean OFU_{near[0].upper()}?" if near else ""
@@ -261,7 +261,7 @@ def configure(
     """
     models, names = option_models(), setting_names()
     from_flags = {
-        name: Given(value, flag_of(name, Settings.model_fields.get(name)))
+        name: SettingValue(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
         if value is not None and name in names
     }
@@ -305,7 +305,7 @@ def start_quiet_logging(configured: Configured) -> None:
         say(f"ofu-exporter: {text}", err=True)
 
 
-QUIET = {"log_level": Given("error", "this command")}
+QUIET = {"log_level": SettingValue("error", "this command")}
 """No log: a command that prints what it finds would otherwise say everything twice."""
 
 

@@ -64,11 +64,11 @@ LOOK_SECONDS = 0.25
 )
 @option("--precision", "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @option(
-    "--run", "An id that all jobs share that continue one training. Default: OFU_RUN, WANDB_RUN_ID."
+    "--run", "An id shared by all jobs that continue one training. Default: OFU_RUN, WANDB_RUN_ID."
 )
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:
-    """Report the MFU and the steps that a training log prints to the agent, while the log is written.
+    """Report to the agent the MFU and the steps that a training log prints, while it is written.
 
     LOG is a file, or - for standard input. The file may appear later, be rotated or truncated. The token is read from
     OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE. For a log with tokens alone OFU_EXPORTER_RECIPE may name the model.
@@ -140,7 +140,7 @@ def _follow(source: LogFile | Pipe, reading: LogTail, poster: Poster, once: bool
         if source.ended or (once and source.ends_here):
             break
         source.wait(LOOK_SECONDS)
-    _send(source.rest(), reading, poster)
+    _send(source.take_rest(), reading, poster)
 
 
 def _send(lines: Iterable[TailLine], reading: LogTail, poster: Poster) -> None:

@@ -18,7 +18,7 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.cli.settings import (
     QUIET,
-    Given,
+    SettingValue,
     configure,
     setting_flags,
     setting_names,
@@ -38,7 +38,7 @@ from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, for_encoding, page
 EXIT_SOURCE = 3
 WAIT_SECONDS = 5.0
 """How long `--once` waits for the agents: each answers within two seconds or not at all."""
-PRESET = {**QUIET, "interval": Given(2.0, "this command")}
+PRESET = {**QUIET, "interval": SettingValue(2.0, "this command")}
 """Settings with which it samples without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
 """The agent's settings that it uses for that."""

@@ -22,7 +22,7 @@ from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.cli.settings import (
     MEASURE,
     QUIET,
-    Given,
+    SettingValue,
     configure,
     setting_flags,
     start_quiet_logging,
@@ -53,9 +53,9 @@ EXIT_OUTSIDE = 5
 INTERVAL, CLOCK_INTERVAL = 0.5, 0.05
 """Seconds of a window, and between clock reads: short, so that a few seconds hold several windows."""
 PRESET = {
-    "scheduler": Given("none", "validate"),
-    "interval": Given(INTERVAL, "validate"),
-    "clock_interval": Given(CLOCK_INTERVAL, "validate", f"{CLOCK_INTERVAL:g}s"),
+    "scheduler": SettingValue("none", "validate"),
+    "interval": SettingValue(INTERVAL, "validate"),
+    "clock_interval": SettingValue(CLOCK_INTERVAL, "validate", f"{CLOCK_INTERVAL:g}s"),
     **QUIET,
 }
 """Settings of a validation. They override the environment, which is meant for this node's agent."""

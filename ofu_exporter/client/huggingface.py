@@ -78,12 +78,12 @@ class OfuCallback(OfuReporting, TrainerCallback):
     @quiet
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._meter:
-            self._meter.interrupted(state.global_step, "evaluation")
+            self._meter.note_interruption(state.global_step, "evaluation")
 
     @quiet
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._meter:
-            self._meter.interrupted(state.global_step, "checkpoint")
+            self._meter.note_interruption(state.global_step, "checkpoint")
 
     def _choose(self, args: Any) -> str:
         """The name of the value that the FLOPs of a step are computed from; "" if the settings give none."""

@@ -113,7 +113,7 @@ class Intervals:
             done += self._cut()
         return done
 
-    def rest(self) -> list[IntervalReport]:
+    def take_rest(self) -> list[IntervalReport]:
         """The report on all calls since the last report, of any length; empty if there are none."""
         left, self._open = self._open, None
         alone, self._alone = self._alone, None

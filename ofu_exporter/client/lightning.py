@@ -78,7 +78,7 @@ class OfuCallback(OfuReporting, Callback):
     @quiet
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if self._meter:
-            self._meter.interrupted(trainer.global_step, "evaluation")
+            self._meter.note_interruption(trainer.global_step, "evaluation")
 
     @quiet
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:

@@ -206,7 +206,7 @@ class Reporter:
         if sender is None or self._closed or not self._lock.acquire(timeout=LONGEST_LOCK_WAIT):
             return
         try:
-            for report in self._intervals.rest():
+            for report in self._intervals.take_rest():
                 sender.offer(report._replace(run=self._run))
             run = f"{self._facts.get('run') or self._job}/{name}"
             self._run = run if len(run) <= identity.LONGEST_RUN and run.isprintable() else self._run
@@ -279,7 +279,7 @@ class Reporter:
             return []
         try:
             self._closed = True
-            return self._intervals.rest()
+            return self._intervals.take_rest()
         finally:
             self._lock.release()
 

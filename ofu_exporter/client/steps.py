@@ -74,7 +74,7 @@ class StepMeter:
         if step > self._step:
             self._reporter.report(step=step)
 
-    def interrupted(self, step: int, event: Event) -> None:
+    def note_interruption(self, step: int, event: Event) -> None:
         """Measure from now on, when something other than training has just ended, and say how long it took.
 
         If steps were made since the last call, their share of the time is not known, and the next call only restarts

@@ -38,7 +38,7 @@ class HistoryServer:
         """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
         return self.instant(expression)
 
-    def partial_answer(self) -> str:
+    def take_partial_answer(self) -> str:
         """Why an answer since the last call of this had only a part of the data; empty where none was so."""
         return ""
 

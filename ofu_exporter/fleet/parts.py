@@ -142,7 +142,7 @@ class PartReader:
             self._progress(what, done, span.hours)
             answer, why = self._fetched(fetch, part)
             if answer is not None:
-                if partial := self.client.partial_answer():
+                if partial := self.client.take_partial_answer():
                     self._note_partial(part, partial)
                 yield answer
             elif why is not None and why.reason in _SMALLER and part.hours > 1:

@@ -122,7 +122,7 @@ class PrometheusClient(HistoryServer):
         form = {"query": expression, **times, **LOOK_BACK}
         return self._asked("query_range", form, start, end + step / 2)
 
-    def partial_answer(self) -> str:
+    def take_partial_answer(self) -> str:
         """Why an answer since the last call of this had only a part of the data; empty where none was so."""
         why, self._partial = self._partial, ""
         return why

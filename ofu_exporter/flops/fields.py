@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.values.text import first_names
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
@@ -246,8 +247,7 @@ def _unknown(fields: Sequence[tuple[str, str, str]]) -> ConfigError:
     hint = f"; did you mean {' and '.join(meant)}?" if meant else "."
     if len(fields) == 1:
         hint = f"; did you mean {fields[0][2]}?" if meant else "."
-    more = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
-    names = ", ".join(whole for _, whole, _ in fields[:MOST_NAMED]) + more
+    names = first_names([whole for _, whole, _ in fields], MOST_NAMED)
     verb = "is an unknown field" if len(fields) == 1 else "are unknown fields"
     it, changes = ("it", "changes") if len(fields) == 1 else ("they", "change")
     flags = " ".join(f"--ignore-field {name}" for name, _, _ in fields[:MOST_NAMED])

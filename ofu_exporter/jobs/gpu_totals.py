@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
 
-from ofu_exporter.jobs.reported_mfu import ratio
+from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.losses import Bounds, Cause, Loss, LossSums, MemorySums
+from ofu_exporter.values.losses import Bounds, Loss, LossSums, MemorySums, NoTensorCause
 
 
 class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
@@ -27,7 +27,7 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     in_last_run: bool = True
     lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
     gained_seconds: NonNegativeFloat = 0.0
-    no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
+    no_tensor_bounds: dict[NoTensorCause, Bounds] = Field(default_factory=dict)
     energy_joules: NonNegativeFloat | None = None
     idle_energy_joules: NonNegativeFloat | None = None
     memory_busy_seconds: NonNegativeFloat = 0.0

@@ -165,8 +165,3 @@ def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
         utilization_seconds=math.fsum(one.utilization_seconds for one in parts),
         gpu_seconds=math.fsum(one.gpu_seconds for one in parts),
     )
-
-
-def ratio(numerator: float, denominator: float) -> float | None:
-    """A ratio; None where its denominator is 0."""
-    return numerator / denominator if denominator > 0 else None

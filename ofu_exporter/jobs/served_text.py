@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ofu_exporter.jobs.reported_mfu import ratio
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.support.percent import percent
+from ofu_exporter.support.percent import percent, ratio
 
 MEMORY_BOUND = 0.6
 """Of its cycles. Even kernels that only copy leave some unused, so that a mean over all of a job's time that is this

@@ -13,10 +13,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, computed_field
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
-from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
+from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.ofu.starting import MOST_STARTS, settled, so_far
+from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run, Start

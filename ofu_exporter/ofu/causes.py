@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.values.gpu import LinkPeaks
-from ofu_exporter.values.losses import Bounds, Cause, CauseBounds
+from ofu_exporter.values.losses import Bounds, CauseBounds, NoTensorCause
 from ofu_exporter.values.reading import Activity, Window
 
 
@@ -30,9 +30,9 @@ def bounds(
     tensor = (window.tensor_active or 0.0) * whole
     rest = whole - no_tensor_seconds
     busy = (
-        (Cause.MEMORY, (activity.dram,), rest),
-        (Cause.LINKS, _links(activity, links), rest),
-        (Cause.ARITHMETIC, _pipes(activity), tensor),
+        (NoTensorCause.MEMORY, (activity.dram,), rest),
+        (NoTensorCause.LINKS, _links(activity, links), rest),
+        (NoTensorCause.ARITHMETIC, _pipes(activity), tensor),
     )
     by_cause, highest_sum, surest = {}, 0.0, 0.0
     for cause, shares, elsewhere in busy:
@@ -43,7 +43,7 @@ def bounds(
         highest_sum += highest
         surest = max(surest, lowest)
     unexplained = max(0.0, no_tensor_seconds - highest_sum)
-    by_cause[Cause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
+    by_cause[NoTensorCause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
     return by_cause
 
 
@@ -81,10 +81,10 @@ def _over(rate: float | None, peak: float) -> float | None:
     return None if rate is None else rate / peak
 
 
-def certain_cause(causes: CauseBounds) -> Cause | None:
+def certain_cause(causes: CauseBounds) -> NoTensorCause | None:
     """The cause that is certainly the largest: its lowest is above every other's highest. None = cannot be told."""
     for cause, (lowest, _) in causes.items():
         others = [each.highest for other, each in causes.items() if other is not cause]
         if lowest > max(others, default=0.0):
-            return None if cause is Cause.NONE else cause
+            return None if cause is NoTensorCause.NONE else cause
     return None

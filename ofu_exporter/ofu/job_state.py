@@ -54,7 +54,7 @@ class JobState(JobView):
 Jobs = Mapping[JobKey, JobState]
 
 
-class Held(NamedTuple):
+class GpuShare(NamedTuple):
     """A GPU or MIG instance that a job may hold."""
 
     gpu: Gpu
@@ -65,7 +65,7 @@ class Held(NamedTuple):
 class JobGpu(NamedTuple):
     """A GPU that a job has."""
 
-    held: Held
+    held: GpuShare
     job: Job
     waits: bool
     """Whether no program of the job has started yet."""
@@ -216,7 +216,7 @@ def _waited(one: JobGpu, credited: Credited, span: Span, begin: Instant) -> floa
 
 def with_held(
     state: JobState,
-    held: Held,
+    held: GpuShare,
     seconds: float,
     waited: float | None = None,
     shared: float | None = None,

@@ -17,7 +17,7 @@ from ofu_exporter.ofu.holders import (
     resolve,
     sole_holding,
 )
-from ofu_exporter.ofu.job_state import Held, JobGpu, Jobs, hold, take_holders
+from ofu_exporter.ofu.job_state import GpuShare, JobGpu, Jobs, hold, take_holders
 from ofu_exporter.ofu.stand_ins import Renamed
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
@@ -59,7 +59,7 @@ class OwnerState:
     def claims(self) -> tuple[Claim, ...]:
         return self.ownership.claims
 
-    def given(self, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
+    def job_gpus(self, held: Mapping[GpuKey, GpuShare]) -> list[JobGpu]:
         """The GPUs that jobs have now. One that two jobs claim as a whole is nobody's."""
         resolved = self.resolved
         return [
@@ -89,7 +89,7 @@ def take_changes(
     `shares` are of every GPU and MIG instance that there is.
     """
     gpus = tuple(shares)
-    held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
+    held = {gpu.key: GpuShare(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
         state, jobs = _resolve(state, jobs, state.ownership, held, now)
     for change in changes:
@@ -100,7 +100,11 @@ def take_changes(
 
 
 def _resolve(
-    state: OwnerState, jobs: Jobs, ownership: Ownership, held: Mapping[GpuKey, Held], at: Instant
+    state: OwnerState,
+    jobs: Jobs,
+    ownership: Ownership,
+    held: Mapping[GpuKey, GpuShare],
+    at: Instant,
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
     gpus = tuple(one.gpu for one in held.values())
@@ -126,7 +130,7 @@ def _resolve(
     unchanged = _unchanged(state, after, held, renamed)
     jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
     ends = _ends(ownership, holders, at)
-    jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
+    jobs, credited = doubt.ended_in_doubt(jobs, credited, state.job_gpus(held), ends)
     is_watched = state.ownership is not NO_OWNERSHIP
     jobs = take_holders(jobs, holders.values(), at, state.believed_since, is_watched)
     return replace(after, credited=credited), doubt.marked(jobs, ownership.unsure, at)
@@ -142,11 +146,11 @@ def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> di
 
 
 def _unchanged(
-    before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held], renamed: Renamed
+    before: OwnerState, after: OwnerState, held: Mapping[GpuKey, GpuShare], renamed: Renamed
 ) -> list[JobGpu]:
     """The GPUs that a job had before, and has now."""
-    had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.given(held))
-    has = {(one.held.gpu.key, one.job.key): one.job for one in after.given(held)}
+    had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.job_gpus(held))
+    has = {(one.held.gpu.key, one.job.key): one.job for one in after.job_gpus(held)}
     return [
         one
         for one in had
@@ -155,10 +159,10 @@ def _unchanged(
 
 
 def _count_held(
-    state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, Held], until: Instant
+    state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, GpuShare], until: Instant
 ) -> tuple[OwnerState, Jobs]:
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    job_gpus = state.given(held)
+    job_gpus = state.job_gpus(held)
     after, credited = hold(jobs, state.credited, job_gpus, begin, until.monotonic)
     return replace(state, counted_until=until.monotonic, credited=credited), after
 

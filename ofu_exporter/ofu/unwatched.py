@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ofu_exporter.ofu.credited import Credited, credit_span, free
-from ofu_exporter.ofu.job_state import Held, Jobs, JobState, gap, with_held
+from ofu_exporter.ofu.job_state import GpuShare, Jobs, JobState, gap, with_held
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.values import device_names
 from ofu_exporter.values.gpu import Gpu, Share
@@ -43,16 +43,16 @@ def _unseen(claim: Claim, watched_until: float | None, now: Instant) -> JobState
     return JobState(job, began, ended=began, ended_at=now.monotonic, unseen_since=began)
 
 
-def _given_back(claim: Claim, shares: Mapping[Gpu, Share]) -> list[Held]:
+def _given_back(claim: Claim, shares: Mapping[Gpu, Share]) -> list[GpuShare]:
     devices = [device_names.parse(name) for name in claim.devices]
     keys = {
         key for each in devices if not each.shared for key in device_names.find(each, [*shares])
     }
-    return [Held(gpu, share.ratio) for gpu, share in shares.items() if gpu.key in keys]
+    return [GpuShare(gpu, share.ratio) for gpu, share in shares.items() if gpu.key in keys]
 
 
 def _to_its_end(
-    state: JobState, claim: Claim, gpus: list[Held], credited: Credited, now: Instant
+    state: JobState, claim: Claim, gpus: list[GpuShare], credited: Credited, now: Instant
 ) -> tuple[JobState, Credited]:
     """The job with the time from when it was seen last to its end."""
     last = state.ended or 0.0

@@ -147,7 +147,7 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     polled = Polled(
         tensor_active=share([each.tensor_active for each in samples]),
         pipes={name: share([each.pipes[name] for each in samples]) for name in believed},
-        sm=_sm(samples, share) if reading.parts else reading.activity.sm,
+        sm=_sm(samples, share) if reading.samples else reading.activity.sm,
         hz=cycles / seconds,
         hz_error=_over(cycles_error, seconds),
         error=_over(error, seconds),
@@ -159,7 +159,7 @@ def _parts(
     window: Window, reading: Reading, rating: Rating, clock: ClockCurve
 ) -> tuple[WindowPart, ...]:
     """How the OFU of a window lay in it, by the activity of its samples and the clock of their time."""
-    samples = reading.shape or reading.parts
+    samples = reading.shape or reading.samples
     values = [each.tensor_active for each in samples]
     if len(samples) < 2 or any(map(_ratio_rejection, values)) or not _are_whole(samples, reading):
         return ()
@@ -186,11 +186,12 @@ def _sm(
 
 def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The samples of a window, with the pipes that are believed. Samples that leave some of it out are not used."""
-    if not _are_whole(reading.parts, reading):
+    if not _are_whole(reading.samples, reading):
         whole = reading.tensor_active or 0.0
         return [ActivitySample(reading.start, reading.end, whole, believed, reading.activity.sm)]
     return [
-        part._replace(pipes={name: part.pipes[name] for name in believed}) for part in reading.parts
+        part._replace(pipes={name: part.pipes[name] for name in believed})
+        for part in reading.samples
     ]
 
 
@@ -211,7 +212,7 @@ def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) ->
 
 
 def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float) -> Expected:
-    activity = [part.tensor_active for part in reading.parts] or [polled.tensor_active]
+    activity = [part.tensor_active for part in reading.samples] or [polled.tensor_active]
     return Expected(
         seconds=reading.end - reading.start,
         tensor_active=(min(activity), max(activity)),
@@ -304,7 +305,7 @@ def _ratio_rejection(value: float | None) -> Rejection | None:
 
 def _activity_rejection(reading: Reading) -> Rejection | None:
     """Why the tensor activity cannot be true, of the window or of any part of it."""
-    values = [reading.tensor_active, *[part.tensor_active for part in reading.parts]]
+    values = [reading.tensor_active, *[part.tensor_active for part in reading.samples]]
     return next(filter(None, map(_ratio_rejection, values)), None)
 
 
@@ -312,7 +313,7 @@ def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejectio
     """The pipes whose ratios can be true, and a rejection for each other pipe: a bad pipe does not cost the window."""
     believed, refused = {}, []
     for pipe, value in reading.pipes.items():
-        values = [value, *[part.pipes.get(pipe, math.nan) for part in reading.parts]]
+        values = [value, *[part.pipes.get(pipe, math.nan) for part in reading.samples]]
         rejection = next(filter(None, map(_ratio_rejection, values)), None)
         if rejection is None:
             believed[pipe] = value

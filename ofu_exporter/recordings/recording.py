@@ -203,7 +203,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "cycles": event.cycles,
             "pace": event.pace or None,
             "evidence": event.evidence,
-            "parts": [_encode_part(part, epoch) for part in event.parts] or None,
+            "parts": [_encode_part(part, epoch) for part in event.samples] or None,
             "counts": None if event.counts else False,
             "edge_seconds": event.edge_seconds or None,
             "cut_seconds": event.cut_seconds or None,
@@ -227,6 +227,7 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
             **fields,
             "gpu": gpu,
             "tensor_active": fields.get("tensor"),
+            "samples": fields.get("parts", ()),
             "clock_limits": known_limits(fields.get("clock_limits")),
             "activity": {name: ratios[name] for name in Activity._fields if name in ratios},
         }

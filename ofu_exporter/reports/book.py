@@ -16,10 +16,9 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
-from ofu_exporter.reports.coverage import Interval, extended, interval_of, not_ahead, reported_sums
+from ofu_exporter.reports.coverage import Interval, not_ahead, reported_sums
 from ofu_exporter.reports.entry import Entry, Policy, resumed_entry
-from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep_model
+from ofu_exporter.reports.kept_model import KeptModel, ReportedFacts, completed, keep_model
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
 from ofu_exporter.reports.run_lines import RunLines
@@ -131,8 +130,10 @@ class ReportBook:
             owner.check_effect(report)
             with self._lock:
                 self._check_pace(owner.key)
-                before = self._entry_of_run(owner)
-                known = Known(before.facts, before.model) if before and before.facts else None
+                before = self._follow_run(owner)
+                known = (
+                    ReportedFacts(before.facts, before.model) if before and before.facts else None
+                )
             # It may count a model: not under the lock.
             count = partial(self._counted, report.job_id, sender)
             taken = completed(report, known, owner.hardware, self.policy.recipes, count)
@@ -142,7 +143,7 @@ class ReportBook:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
                 with self._lock:
-                    entry = self._entry_of_run(owner) or Entry(owner.run)
+                    entry = self._follow_run(owner) or Entry(owner.run)
                     entry.outcomes[error.reason.value] += 1
                     self._entries[owner.key] = entry
             raise
@@ -172,33 +173,24 @@ class ReportBook:
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(self, report: MfuReport, owner: Owner, known: Known, stated: Stated) -> Receipt:
+    def _take(
+        self, report: MfuReport, owner: Owner, known: ReportedFacts, stated: Stated
+    ) -> Receipt:
         """Enter a report; `known` is the report with what earlier ones said."""
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
-        interval = None
         reached_at = not_ahead("end", now.unix if report.end is None else report.end, now)
-        if stated.mfu is not None:
-            began = owner.view.current_began if owner.view else None
-            until = entry.coverage.reported_until
-            interval = interval_of(report, until, began, now, entry.at)
-            entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
-            entry.at = interval.unix_end
+        interval = entry.take(report, owner, known, stated, now)
         entry.take_trace(report.trace.summary(reached_at) if report.trace else None)
-        entry.facts, entry.model = known
         run = known.facts.run or ""
         entry.progress = self.lines.after_report(entry.progress, report, run, owner, reached_at)
-        entry.hardware, entry.peak_flops = owner.hardware, stated.peak_flops
-        entry.framework = entry.framework or framework_name(known.facts.framework)
-        entry.heard_at = now.monotonic
-        entry.outcomes["accepted"] += 1
         self._entries[owner.key] = entry
         entry.compare(owner, self.policy, now.monotonic)
         return Receipt(owner, stated, interval)
 
     def _entry(self, owner: Owner, now: float) -> Entry:
         """The entry of a job, a new one where there is none. Raises ReportError when there are too many jobs."""
-        entry = self._entry_of_run(owner)
+        entry = self._follow_run(owner)
         if entry is not None:
             return entry
         if owner.view is None:
@@ -208,8 +200,8 @@ class ReportBook:
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
         return Entry(owner.run)
 
-    def _entry_of_run(self, owner: Owner) -> Entry | None:
-        """The entry of a job. It continues the sums of the job's earlier runs."""
+    def _follow_run(self, owner: Owner) -> Entry | None:
+        """Bring the entry of a job to its current run, which goes on with the sums of earlier ones, and return it."""
         entry = self._entries.get(owner.key)
         if entry is not None and is_another_run(entry.run, owner.run):
             entry = self._entries[owner.key] = entry.next_run(owner.run)
@@ -245,7 +237,7 @@ class ReportBook:
         owner, stated, interval = receipt
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry is a new one.
-            entry = self._entry_of_run(owner) or Entry(owner.run)
+            entry = self._follow_run(owner) or Entry(owner.run)
             since = now - self.policy.horizon
             horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
@@ -283,10 +275,10 @@ class ReportBook:
             self._forget(snapshot)
             for view in snapshot.jobs:
                 owner = owner_of(view, snapshot)
-                if (entry := self._entry_of_run(owner)) is not None:
+                if (entry := self._follow_run(owner)) is not None:
                     entry.compare(owner, self.policy, now)
             turned = [key for key, entry in self._entries.items() if entry.has_turned]
-        for key in [each for each in turned if self.work.has_time(each[1])][:EXPLAINED_AT_ONCE]:
+        for key in [each for each in turned if self.work.has_time(each.job_id)][:EXPLAINED_AT_ONCE]:
             self.search(key)
         with self._lock:
             jobs = tuple(self._reviewed(view, now) for view in snapshot.jobs)

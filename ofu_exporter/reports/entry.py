@@ -11,13 +11,21 @@ from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
 from ofu_exporter.reports.cause_question import CauseQuestion
-from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
+from ofu_exporter.reports.coverage import (
+    Coverage,
+    Interval,
+    extended,
+    interval_of,
+    recent,
+    summed,
+    time_mean,
+)
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.kept_model import KeptModel
+from ofu_exporter.reports.kept_model import KeptModel, ReportedFacts
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.progress import restarted, restarted_anew, working_since
-from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.reports.stated import Hardware, Stated
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage
@@ -145,6 +153,23 @@ class Entry:
         self.causes = causes
         facts = (question.model, *question.report.facts())
         self.explained = (question.divergence.verdict, now, facts)
+
+    def take(
+        self, report: MfuReport, owner: Owner, known: ReportedFacts, stated: Stated, now: Instant
+    ) -> Interval | None:
+        """Enter a report over its seconds, which are returned; None for one without MFU. Raises ReportError."""
+        interval = None
+        if stated.mfu is not None:
+            began = owner.view.current_began if owner.view else None
+            interval = interval_of(report, self.coverage.reported_until, began, now, self.at)
+            self.coverage = extended(self.coverage, interval.start, interval.end, stated.mfu)
+            self.at = interval.unix_end
+        self.facts, self.model = known
+        self.hardware, self.peak_flops = owner.hardware, stated.peak_flops
+        self.framework = self.framework or framework_name(known.facts.framework)
+        self.heard_at = now.monotonic
+        self.outcomes["accepted"] += 1
+        return interval
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports again with everything observed until now."""

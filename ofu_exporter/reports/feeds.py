@@ -50,7 +50,7 @@ class OwnReports(ABC):
         """By job id: Unix time of the end of the last report that was taken in."""
 
     @abstractmethod
-    def due(self, view: JobView) -> Iterable[Mapping[str, Any]]:
+    def take_due(self, view: JobView) -> Iterable[Mapping[str, Any]]:
         """The bodies of the reports that are due for one job. Times are Unix times."""
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class OwnReports(ABC):
         """Report for one job, if it is one of this scheduler's."""
         if view.job.scheduler != self.scheduler:
             return
-        for body in self.due(view):
+        for body in self.take_due(view):
             try:
                 self._book.submit(dict(body))
                 self.until[view.job.job_id] = body["end"]
@@ -135,7 +135,7 @@ class SimulatedReports(OwnReports):
         super().__init__(snapshot, book)
         self._random = random.Random(1)
 
-    def due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
+    def take_due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
         """The time since the last report, for a job that reports."""
         reporting = REPORTING.get(view.job.name)
         if reporting is None or view.ended is not None:
@@ -173,7 +173,7 @@ class RecordedReports(OwnReports):
         """By job id: Unix time of the end of the last report, whether or not it was taken in."""
         self._recorded: RecordedJobs | None = None
 
-    def due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
+    def take_due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
         """The reports that ended by now, in the run of the job that began at `started`."""
         recorded = self._recorded = self._recorded or self._read()
         job_id, started = view.job.job_id, view.job.started

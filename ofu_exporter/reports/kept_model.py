@@ -38,7 +38,7 @@ class KeptModel:
         return ModelBody.model_validate_json(zlib.decompress(self.text)) if self.text else None
 
 
-class Known(NamedTuple):
+class ReportedFacts(NamedTuple):
     """What is known of a job from its reports."""
 
     facts: MfuReport
@@ -56,11 +56,11 @@ def keep_model(model: ModelBody) -> KeptModel:
 
 def completed(
     report: MfuReport,
-    known: Known | None,
+    known: ReportedFacts | None,
     hardware: Hardware,
     recipes: Path | None,
     count: Callable[[ModelBody], KeptModel] = keep_model,
-) -> tuple[Known, Stated]:
+) -> tuple[ReportedFacts, Stated]:
     """A report with what was known before, and its MFU against the right peak. It may read a file and count a model.
 
     A model that the job repeats is not counted again. Raises ReportError.
@@ -80,7 +80,7 @@ def completed(
             model, uncountable = (None, f"model: {error.detail[:MOST_QUOTED]}; it explains nothing")
     stated = stated_mfu(whole, hardware, model.flops_per_token if model else None)
     more = filter(None, (unread, uncountable))
-    return Known(whole, model), stated._replace(warnings=(*stated.warnings, *more))
+    return ReportedFacts(whole, model), stated._replace(warnings=(*stated.warnings, *more))
 
 
 def _digest(model: ModelBody) -> bytes:

@@ -92,7 +92,7 @@ class Pulls:
         self._stop = threading.Event()
         self.engines = [
             PulledEngine(each, PageClient(each.url, each.timeout), tally)
-            for each, tally in zip(settings, self._ledger.tallies(settings), strict=True)
+            for each, tally in zip(settings, self._ledger.begin_tallies(settings), strict=True)
         ]
         self._threads = [
             threading.Thread(target=self._run, args=(each,), name="ofu-pull", daemon=True)

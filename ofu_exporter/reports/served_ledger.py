@@ -43,8 +43,8 @@ class Ledger:
             self._began = {job: each.began for job, each in kept.jobs.items()}
             self._pages = dict(kept.engines)
 
-    def tallies(self, settings: Sequence[PullSetting]) -> list[ServedTally]:
-        """A tally for each engine, from where the last one of it ended; none else counts from now on."""
+    def begin_tallies(self, settings: Sequence[PullSetting]) -> list[ServedTally]:
+        """Begin a tally for each engine, from where the last one of it ended; none else counts from now on."""
         # an address may have a password in it, which is not kept
         engines = [short_hash(f"{each.job_id} {each.url}") for each in settings]
         with self.lock:

@@ -46,7 +46,7 @@ PER_SECOND = 4000.0
 TURNS_BETWEEN = 4
 """Turns of the event loop from one report to the next: a scrape that comes meanwhile is answered before it."""
 
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
@@ -74,7 +74,7 @@ class Guard:
 
     async def check(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """The layer that gives the application whole bodies of those who may write."""
-        if scope["method"] in READING:
+        if scope["method"] in READ_METHODS:
             await app(scope, receive, send)
             return
         try:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ofu_exporter.serving.guard import READING
+from ofu_exporter.serving.guard import READ_METHODS
 from ofu_exporter.settings import PROBE_PATHS
 from ofu_exporter.support.addresses import is_address, is_loopback
 
@@ -81,7 +81,7 @@ class Hosts:
 
     async def check(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """The layer that refuses what asks under another name."""
-        if scope["method"] not in READING or self.admits(scope):
+        if scope["method"] not in READ_METHODS or self.admits(scope):
             await app(scope, receive, send)
         else:
             await JSONResponse({"detail": REFUSAL}, STATUS)(scope, receive, send)

@@ -33,7 +33,7 @@ def wishes(header: str) -> list[tuple[float, str]]:
     return sorted(by_wish, key=lambda wish: -wish[0])
 
 
-def wanted(header: str) -> list[str]:
+def accepted(header: str) -> list[str]:
     """The same without what is refused, and without how much."""
     return [name for quality, name in wishes(header) if quality > 0]
 
@@ -49,7 +49,7 @@ def takes_gzip(accept_encoding: str) -> bool:
 @lru_cache(MOST_REMEMBERED)
 def chosen_format(accept: str) -> tuple[Encoder, str]:
     """The library's writer of the format that is wanted most, and its content type."""
-    for wish in wanted(accept):
+    for wish in accepted(accept):
         format_ = _offered(wish)
         if format_ is not None:
             return choose_encoder(format_)
@@ -72,7 +72,7 @@ def _offered(wish: str) -> str | None:
 
 def prefers_text(accept: str) -> bool:
     """Whether text is wanted more than JSON."""
-    for wish in wanted(accept):
+    for wish in accepted(accept):
         kind = wish.partition(";")[0]
         if kind in (TEXT, "application/json", "application/*", "*/*"):
             return kind == TEXT

@@ -11,7 +11,7 @@ from ofu_exporter import __version__
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, History
 from ofu_exporter.values.gpu import Rating
-from ofu_exporter.values.losses import Bounds, Cause, Loss, Losses
+from ofu_exporter.values.losses import Bounds, Loss, Losses, NoTensorCause
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reported import LikelyCause, Verdict
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot, SourceHealth
@@ -43,7 +43,7 @@ class WindowJson(BaseModel, allow_inf_nan=False):
         default=False,
         description="Whether the card counts in turns, so that these parts are of other instants.",
     )
-    no_tensor_bounds: dict[Cause, Bounds] = Field(
+    no_tensor_bounds: dict[NoTensorCause, Bounds] = Field(
         default_factory=dict,
         description="The smallest and the largest share of the window that each cause may have in no_tensor.",
     )

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.access import PEER_UID
-from ofu_exporter.serving.guard import READING
+from ofu_exporter.serving.guard import READ_METHODS
 from ofu_exporter.serving.web_config import NO_WEB_CONFIG, WebConfig
 from ofu_exporter.settings import PROBE_PATHS
 from ofu_exporter.support.addresses import client_network, is_loopback
@@ -260,7 +260,7 @@ def _network(address: str) -> str:
 
 
 def _needs_password(scope: Scope) -> bool:
-    if scope["method"] not in READING or scope["path"] in PROBE_PATHS:
+    if scope["method"] not in READ_METHODS or scope["path"] in PROBE_PATHS:
         return False
     uid = scope.get("state", {}).get(PEER_UID)
     return uid is None or uid not in (0, os.geteuid())

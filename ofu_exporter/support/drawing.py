@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -27,6 +28,13 @@ class Drawing(NamedTuple):
     shapes: Sequence[Shape]
     is_stretched: bool = False
     """Whether it fills its place, whatever the shape of that."""
+
+
+def stretches(values: Sequence[float | None]) -> Iterator[list[tuple[int, float]]]:
+    """The places and values between two gaps, so that a gap stays one."""
+    for is_gap, stretch in itertools.groupby(enumerate(values), lambda each: each[1] is None):
+        if not is_gap:
+            yield [(place, value) for place, value in stretch if value is not None]
 
 
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Shape:

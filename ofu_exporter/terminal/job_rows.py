@@ -18,9 +18,10 @@ from ofu_exporter.terminal.gpu_rows import (
     holders,
     mean_hour,
 )
-from ofu_exporter.terminal.scene import Scene, gpu_label, mean_losses, named, ofu_of, user_of
+from ofu_exporter.terminal.scene import Scene, gpu_label, mean_losses, ofu_of, user_of
 from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text_cell
 from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.text import first_names
 
 OnNodes = list[tuple[str, NodeJob]]
 """A job as several nodes know it, with their names."""
@@ -132,7 +133,7 @@ def _job(on_nodes: OnNodes) -> TableRow:
             "job": text_cell(first.job_id, look, first.job_id.zfill(24)),
             "name": text_cell(first.job_name + " (ended)" * has_ended, look),
             "user": text_cell(user, look, user or None),
-            "node": text_cell(named(nodes), look, nodes[0]),
+            "node": text_cell(first_names(nodes, 3), look, nodes[0]),
             "gpus": text_cell(f"{gpus:.3g}", look, gpus),
             "ofu": text_cell(bare_percent(ofu), look or "strong", ofu),
             "mfu": text_cell(bare_percent(mfu), look, mfu),

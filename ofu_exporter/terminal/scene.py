@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
@@ -117,9 +117,3 @@ def user_of(job: NodeJob) -> str:
 def in_words(reason: str | None, detail: str) -> str:
     more = f" ({detail})" if detail else ""
     return f"{(reason or '').replace('_', ' ')}{more}"
-
-
-def named(names: Sequence[str], most: int = 3) -> str:
-    """The names; if there are many, the first ones."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -31,11 +31,12 @@ from ofu_exporter.terminal.job_rows import (
     verdict_words,
     worst_verdict,
 )
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words, named
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words
 from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out, text_cell
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.text import first_names
 
 STUCK_SECONDS = 60.0
 """A snapshot older than this means that the agent does not sample: the longest window has 30 s."""
@@ -130,7 +131,7 @@ def _of_jobs(scene: Scene) -> Iterator[_Problem]:
         words, style = verdict_words(on_nodes)
         cause = next((each.causes[0] for _, each in on_nodes if each.causes), None)
         likely = f"Likeliest: {cause.cause}, {cause.evidence}" if cause else "No known cause fits."
-        where = f"job {job.job_id} on {named([name for name, _ in on_nodes], 2)}"
+        where = f"job {job.job_id} on {first_names([name for name, _ in on_nodes], 2)}"
         yield _Problem(where, words, likely, style)
 
 
@@ -284,7 +285,7 @@ def _notes(scene: Scene) -> Iterator[str]:
     missing = scene.missing
     if missing and len(scene.answers) > 1:
         answered = len(scene.answers) - len(missing)
-        names = named([answer.name for answer in missing], 2)
+        names = first_names([answer.name for answer in missing], 2)
         yield f"partial coverage: {answered} of {len(scene.answers)} nodes answer, not {names}"
     elif missing:
         yield missing[0].problem or "no answer yet"
@@ -298,7 +299,7 @@ def _about(scene: Scene) -> str:
     sources = dict.fromkeys(gpu.source for _, _, gpu in scene.gpus)
     ages = [answer.age for answer in scene.answers if answer.node is not None]
     fresh = f"{lasting(max(ages))} ago" if ages and max(ages) > 0 else ""
-    return ", ".join(filter(None, [named(list(sources)), scene.origin, fresh]))
+    return ", ".join(filter(None, [first_names(list(sources), 3), scene.origin, fresh]))
 
 
 def page(scene: Scene, choice: Choice, width: int, is_coloured: bool = False) -> str:

@@ -94,7 +94,7 @@ def _result(gpus: Sequence[GpuTrace]) -> TraceResult:
         waiting=slow,
     )
     times = sorted((each.time for each in gpus), key=lambda each: (each.rank or 0, each.gpu or 0))
-    return TraceResult(tuple(times), findings.found(facts), slow.rank if slow else None)
+    return TraceResult(tuple(times), findings.findings_of(facts), slow.rank if slow else None)
 
 
 def _together(gpus: Sequence[GpuTrace]) -> list[TimeCell]:

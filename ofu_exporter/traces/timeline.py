@@ -105,10 +105,10 @@ class Timeline:
         self._limits = limits
         self._end = time.process_time() + limits.seconds
 
-    def ran(
+    def add_event(
         self, gpu: int, name: str, times: tuple[float, float], ids: tuple[int, int], fill: float
     ) -> None:
-        """A kernel, copy or memset. `ids` are its stream and its correlation."""
+        """Add a kernel, copy or memset. `ids` are its stream and its correlation."""
         self.count()
         activities = self.gpus.get(gpu)
         if activities is None:

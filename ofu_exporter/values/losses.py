@@ -80,7 +80,7 @@ def spans(used: float, losses: Losses) -> Iterator[BarPiece]:
             drawn = end
 
 
-class Cause(str, Enum):
+class NoTensorCause(str, Enum):
     """What the time without tensor work may have been about."""
 
     MEMORY = "memory"
@@ -103,7 +103,7 @@ class Bounds(NamedTuple):
     highest: float
 
 
-CauseBounds = Mapping[Cause, Bounds]
+CauseBounds = Mapping[NoTensorCause, Bounds]
 
 
 class MemorySums(NamedTuple):

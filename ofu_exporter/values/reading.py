@@ -140,7 +140,7 @@ class Reading:
     pace: float = 0.0
     """Seconds until the source has its next reading, if that is not the sampler's interval."""
     evidence: Evidence | None = None
-    parts: tuple[ActivitySample, ...] = ()
+    samples: tuple[ActivitySample, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
     shape: tuple[ActivitySample, ...] = ()
     """How the activity lay in the window, where the hardware made the mean: only its proportions are used."""

@@ -1,9 +1,9 @@
-"""Makes text from outside safe to show: on the page, in a log, on a terminal."""
+"""Makes text from outside safe to show on the page, in a log, on a terminal, and names the first of many."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def shown(text: str) -> str:
@@ -23,6 +23,12 @@ def shown(text: str) -> str:
 def shown_lines(text: str) -> str:
     """The same for a text of lines, which stay lines."""
     return "\n".join(map(shown, text.split("\n")))
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """The names; of more than `most` the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 _ODD = re.compile(r"[^ -~\n]")

@@ -83,7 +83,7 @@ class Listening:
         self.calls += 1
 
     def claims(self) -> tuple[Claim, ...]:
-        self.heard += self.attribution.changes()
+        self.heard += self.attribution.take_changes()
         return self.heard[-1].claims if self.heard else ()
 
     def until(self, *claims: Claim) -> None:

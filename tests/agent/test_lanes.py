@@ -38,7 +38,7 @@ def test_deadlines_do_not_drift_and_none_is_taken_twice(step: float, late: list[
     deadlines, now, before = Deadlines(7.0, step), 7.0, -1
     for delay in late:
         now = max(now, deadlines.next_at) + delay
-        number = deadlines.beat(now)
+        number = deadlines.take_beat(now)
         assert number > before
         before = number
         assert deadlines.next_at == pytest.approx(7.0 + (number + 1) * step)
@@ -51,7 +51,7 @@ def beats(per_window: int, seed: int) -> list[float]:
     deadlines, found = Deadlines(0.0, 1.0, per_window), []
     for _ in range(100 * per_window):
         found.append(deadlines.next_at)
-        deadlines.beat(found[-1])
+        deadlines.take_beat(found[-1])
     return found
 
 
@@ -78,7 +78,7 @@ def test_polls_at_chance_places_are_not_taken_twice(
     deadlines, now, before = Deadlines(7.0, step, per_window), 7.0, -1
     for delay in late:
         now = max(now, deadlines.next_at) + delay
-        number = deadlines.beat(now)
+        number = deadlines.take_beat(now)
         assert number > before
         before = number
         assert abs(deadlines.next_at - 7.0 - (number + 1) * step) <= 0.5001 * step

@@ -120,7 +120,7 @@ def test_the_process_that_reads_has_the_modules_of_the_agent(
     made.mkdir(parents=True)
     for folder in (made, made.parent):
         (folder / "__init__.py").touch()
-    (made / "reading.py").write_text("""print('{"unread": {}}')""")
+    (made / "reader.py").write_text("""print('{"unread": {}}')""")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert trace_files.read(os.getuid(), [tmp_path / "none"]) == {"unread": {}}
 

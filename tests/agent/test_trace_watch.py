@@ -81,7 +81,7 @@ def test_a_job_that_could_not_be_traced_is_named_again_after_ten_minutes(watched
     for minute, *_ in watched.minutes(400, 0.05):
         found.append(minute)
         if len(found) < 3:
-            watched.watch.untraced("7")
+            watched.watch.note_untraced("7")
     assert found == [11, 22, 33, 33 + 360]
 
 

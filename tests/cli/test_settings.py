@@ -11,7 +11,7 @@ from ofu_exporter.cli.settings import (
     COMMON,
     MEASURE,
     SERVE,
-    Given,
+    SettingValue,
     build,
     check_known,
     configure,
@@ -31,7 +31,7 @@ def loaded(
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
-    preset: Mapping[str, Given] | None = None,
+    preset: Mapping[str, SettingValue] | None = None,
 ) -> Configured:
     given = {**(flags or {}), **({"config": file} if file else {})}
     return configure(given, preset, environ or {})
@@ -218,7 +218,7 @@ def test_only_the_chosen_source_has_options() -> None:
 
 def test_a_flag_wins_over_a_preset_that_over_the_environment_that_over_the_file(file: Path) -> None:
     file.write_text("interval: 4s\n")
-    environ, preset = {"OFU_INTERVAL": "3s"}, {"interval": Given("2s", "preset")}
+    environ, preset = {"OFU_INTERVAL": "3s"}, {"interval": SettingValue("2s", "preset")}
     assert loaded({"interval": "1s"}, environ, file, preset).settings.interval == 1.0
     assert loaded({}, environ, file, preset).settings.interval == 2.0
     assert loaded({}, environ, file).settings.interval == 3.0
@@ -304,16 +304,16 @@ def refusal_of_file(file: Path) -> str:
 
 
 def test_a_model_takes_its_own_keys_and_names_the_place_of_a_bad_one() -> None:
-    layer = {"interval": Given("2s", "--interval"), "seed": Given("x", "--seed")}
+    layer = {"interval": SettingValue("2s", "--interval"), "seed": SettingValue("x", "--seed")}
     assert build(Settings, layer).interval == 2.0
     with pytest.raises(ConfigError, match=r"^OFU_INTERVAL: '2 weeks' is not a duration"):
-        build(Settings, {"interval": Given("2 weeks", "OFU_INTERVAL")})
+        build(Settings, {"interval": SettingValue("2 weeks", "OFU_INTERVAL")})
 
 
 def test_a_key_that_is_no_setting_is_refused_with_the_nearest_that_is() -> None:
-    check_known({"interval": Given(1, "x")}, KNOWN)
+    check_known({"interval": SettingValue(1, "x")}, KNOWN)
     with pytest.raises(ConfigError, match=r"^unknown setting y; did you mean interval\?$"):
-        check_known({"interval": Given(1, "x"), "intervals": Given(1, "y")}, KNOWN)
+        check_known({"interval": SettingValue(1, "x"), "intervals": SettingValue(1, "y")}, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -336,14 +336,14 @@ def test_a_value_is_shown_as_people_write_it(name: str, value: object, text: str
 
 def test_a_variable_sets_what_it_names() -> None:
     layer = environment_layer({"OFU_INTERVAL": "5s", "OFU_CONFIG": "f", "HOME": "/"}, KNOWN)
-    assert layer == ({"interval": Given("5s", "OFU_INTERVAL")}, ())
+    assert layer == ({"interval": SettingValue("5s", "OFU_INTERVAL")}, ())
 
 
 def test_a_variable_that_is_no_setting_is_ignored_and_said_with_the_nearest_that_is() -> None:
     """Kubernetes sets the second one for every pod beside a Service called ofu: an agent must start there."""
     variables = {"OFU_INTERVALL": "5s", "OFU_PORT_9846_TCP_ADDR": "10.0.0.1", "OFU_LISTEN": ":1"}
     assert environment_layer(variables, KNOWN) == (
-        {"listen": Given(":1", "OFU_LISTEN")},
+        {"listen": SettingValue(":1", "OFU_LISTEN")},
         (
             "the variable OFU_INTERVALL is not a setting and is ignored; did you mean OFU_INTERVAL?",
             "the variable OFU_PORT_9846_TCP_ADDR is not a setting and is ignored",

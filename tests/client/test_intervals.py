@@ -19,7 +19,7 @@ def reports(calls: list[Call], every: float = 10.0) -> list[IntervalReport]:
     """Those made on the way, and the rest."""
     intervals = Intervals(every)
     made = [report for call in calls for report in intervals.add(call)]
-    return [*made, *intervals.rest()]
+    return [*made, *intervals.take_rest()]
 
 
 def at(times: list[tuple[float, float]]) -> list[Call]:
@@ -63,7 +63,7 @@ def test_whatever_starts_are_given_reports_never_overlap_nor_come_faster_than_ev
     assert all(one.start < one.end for one in made)
     assert all(before.end <= after.start for before, after in pairwise(made))
     assert all(after.end - before.end >= 10.0 for before, after in pairwise(made))
-    rest = intervals.rest()
+    rest = intervals.take_rest()
     assert not (made and rest) or made[-1].end <= rest[0].start
 
 
@@ -97,8 +97,8 @@ def test_a_step_alone_is_reported_every_ten_seconds_since_the_step_before() -> N
     assert [(one.end, one.step) for one in made] == [(1000.0, 0), (1010.0, 10), (1020.0, 20)]
     assert made[0].fields() == {"end": 1000.0, "step": 0}
     assert [one.fields().get("start") for one in made[1:]] == [1000.0, 1010.0]
-    assert [one.step for one in intervals.rest()] == [24], "the last one at the end"
-    assert intervals.rest() == []
+    assert [one.step for one in intervals.take_rest()] == [24], "the last one at the end"
+    assert intervals.take_rest() == []
 
 
 def test_steps_are_begun_where_it_is_stated_and_lower_ones_at_no_known_time() -> None:

@@ -40,7 +40,7 @@ def test_an_evaluation_between_two_readings_is_taken_out(now: list[float]) -> No
     now[0] += 1.0
     meter.reached(1, 100.0)
     now[0] += 60.0
-    meter.interrupted(1, "evaluation")
+    meter.note_interruption(1, "evaluation")
     now[0] += 1.0
     meter.reached(2, 200.0)
     assert listener.told[1] == {"tokens_per_second": 100.0, "step": 2, "start": 1061.0}
@@ -52,7 +52,9 @@ def test_steps_of_which_it_is_not_known_how_long_they_took_are_left_out(now: lis
     meter = StepMeter(listener, "model_flops_per_second")
     meter.begin(0, 0.0)
     now[0] += 90.0
-    meter.interrupted(5, "checkpoint")  # an evaluation after five steps that nothing was read after
+    meter.note_interruption(
+        5, "checkpoint"
+    )  # an evaluation after five steps that nothing was read after
     now[0] += 5.0
     meter.reached(10, 1000.0)
     assert listener.told == [{"step": 10}], "the step is"

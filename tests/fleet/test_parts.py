@@ -82,7 +82,7 @@ def test_answers_with_a_part_of_the_data_are_read_and_named_once(
 ) -> None:
     answers = iter(["", "a store is away", "", "a store is late", *[""] * 24])
     reader = part_reader()
-    monkeypatch.setattr(reader.client, "partial_answer", lambda: next(answers))
+    monkeypatch.setattr(reader.client, "take_partial_answer", lambda: next(answers))
     for what in ("jobs", "GPUs"):
         assert sum(reader.read(what, DAYS, lambda part: part.hours)) == 14 * 24
     assert reader.missing == [("some series", TimeSpan(24 * HOUR, 96 * HOUR), "a store is away")]

@@ -241,7 +241,7 @@ def test_an_answer_with_a_part_of_the_data_says_so_once(fields: dict[str, Any], 
     with query_server(lambda _: ServerAnswer(200, {**vector().body, **fields})) as server:
         asked = client(server.url)
         asked.instant("x")
-        assert (asked.partial_answer(), asked.partial_answer()) == (why, "")
+        assert (asked.take_partial_answer(), asked.take_partial_answer()) == (why, "")
     assert asked.cost.warnings == []
 
 
@@ -254,7 +254,7 @@ def test_what_a_server_warns_of_an_expression_is_kept_once_and_no_part_is_missin
         asked.instant("x")
     assert asked.cost.warnings == [text]
     assert asked.cost.queries == 2
-    assert asked.partial_answer() == ""
+    assert asked.take_partial_answer() == ""
 
 
 def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def check_engine(data: bytes) -> None:
     """A page and the next, on which other values stand; then the agent is started anew."""
     text = data.decode("utf-8", "replace")
     ledger = Ledger()
-    (tally,) = ledger.tallies([ENGINE])
+    (tally,) = ledger.begin_tallies([ENGINE])
     for at, shown in enumerate((text, text.replace("4", "5"), text)):
         with contextlib.suppress(ValueError):
             if page := engine_pages.read(shown):

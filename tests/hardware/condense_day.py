@@ -72,7 +72,7 @@ class Day:
             mfu = story["formula_flops"] / (now - before) / (phase.peak_tflops * 1e12)
             made += intervals.add(Call(now, {"mfu": mfu}, number))
             before = now
-        for each in (*made, *intervals.rest()):
+        for each in (*made, *intervals.take_rest()):
             told = {"mfu": round(each.values["mfu"], 6), "step": each.step}
             yield {"job_id": phase.job_id, **told, "start": each.start, "end": each.end, **facts}
 

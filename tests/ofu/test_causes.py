@@ -6,7 +6,7 @@ import pytest
 
 from ofu_exporter.ofu.causes import bounds, certain_cause
 from ofu_exporter.values.gpu import LinkPeaks
-from ofu_exporter.values.losses import Bounds, Cause
+from ofu_exporter.values.losses import Bounds, NoTensorCause
 from ofu_exporter.values.reading import Activity, Window
 
 WINDOW = Window(0.0, 100.0, 0.3, {}, None)
@@ -20,10 +20,10 @@ ACTIVITY = Activity(
 def test_each_cause_has_at_least_what_fits_nowhere_else_and_none_what_the_surest_leaves() -> None:
     """Of 100 s, 40 without tensor work and 30 with: links and arithmetic may overlap in the same 20 s."""
     assert bounds(40.0, WINDOW, ACTIVITY, LINKS) == {
-        Cause.MEMORY: pytest.approx((70 - 60, 40)),
-        Cause.LINKS: pytest.approx((80 - 60, 40)),
-        Cause.ARITHMETIC: pytest.approx((50 - 30, 40)),
-        Cause.NONE: pytest.approx((0, 40 - 20)),
+        NoTensorCause.MEMORY: pytest.approx((70 - 60, 40)),
+        NoTensorCause.LINKS: pytest.approx((80 - 60, 40)),
+        NoTensorCause.ARITHMETIC: pytest.approx((50 - 30, 40)),
+        NoTensorCause.NONE: pytest.approx((0, 40 - 20)),
     }
 
 
@@ -31,10 +31,10 @@ def test_what_is_unknown_may_be_all_and_a_model_without_nvlink_has_pcie_alone() 
     quiet = Activity(dram=0.0, fp64=0.0, fp32=0.0, fp16=0.0, integer=0.0, nvlink_sent=90.0)
     pcie = quiet._replace(pcie_sent=1.0, pcie_received=0.5)
     found = bounds(40.0, WINDOW, pcie, LinkPeaks(10.0, 0.0))
-    assert found[Cause.LINKS] == pytest.approx((0, 15))
-    assert found[Cause.NONE] == pytest.approx((40 - 15, 40))
+    assert found[NoTensorCause.LINKS] == pytest.approx((0, 15))
+    assert found[NoTensorCause.NONE] == pytest.approx((40 - 15, 40))
     for unknown in (None, LINKS):
-        assert bounds(40.0, WINDOW, quiet, unknown)[Cause.LINKS] == pytest.approx(
+        assert bounds(40.0, WINDOW, quiet, unknown)[NoTensorCause.LINKS] == pytest.approx(
             (0, 40) if not unknown else (30, 40)
         )
     assert not bounds(0.0, WINDOW, ACTIVITY, LINKS)
@@ -42,7 +42,12 @@ def test_what_is_unknown_may_be_all_and_a_model_without_nvlink_has_pcie_alone() 
 
 
 def test_a_cause_is_named_only_where_it_is_larger_than_every_other_can_be() -> None:
-    others = {Cause.LINKS: Bounds(0.0, 5.0), Cause.NONE: Bounds(0.0, 1.0)}
-    assert certain_cause({Cause.MEMORY: Bounds(5.1, 9.0), **others}) is Cause.MEMORY
-    assert certain_cause({Cause.MEMORY: Bounds(5.0, 9.0), **others}) is None
-    assert certain_cause({Cause.MEMORY: Bounds(0.0, 1.0), Cause.NONE: Bounds(2.0, 3.0)}) is None
+    others = {NoTensorCause.LINKS: Bounds(0.0, 5.0), NoTensorCause.NONE: Bounds(0.0, 1.0)}
+    assert certain_cause({NoTensorCause.MEMORY: Bounds(5.1, 9.0), **others}) is NoTensorCause.MEMORY
+    assert certain_cause({NoTensorCause.MEMORY: Bounds(5.0, 9.0), **others}) is None
+    assert (
+        certain_cause(
+            {NoTensorCause.MEMORY: Bounds(0.0, 1.0), NoTensorCause.NONE: Bounds(2.0, 3.0)}
+        )
+        is None
+    )

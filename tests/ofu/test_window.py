@@ -288,7 +288,7 @@ def in_parts(*parts: tuple[float, float], seconds: float = 1.0) -> Reading:
     ]
     mean = statistics.fmean(tensor for tensor, _ in parts)
     whole = reading(0.0, seconds * len(parts), mean, (), pipes={"dmma": mean / 2})
-    return replace(whole, parts=made, clocks=tuple(clocks))
+    return replace(whole, samples=made, clocks=tuple(clocks))
 
 
 def test_each_part_is_multiplied_with_the_clock_of_its_own_time() -> None:
@@ -330,13 +330,13 @@ def test_a_window_is_the_mean_of_what_its_parts_would_be(parts: list[tuple[float
 @pytest.mark.parametrize("value", [1.01, -0.1, math.nan])
 def test_an_impossible_part_hides_in_no_mean(value: float) -> None:
     whole = in_parts((0.5, 1400e6), (0.5, 1400e6))
-    bad = replace(whole, parts=(whole.parts[0], whole.parts[1]._replace(tensor_active=value)))
+    bad = replace(whole, samples=(whole.samples[0], whole.samples[1]._replace(tensor_active=value)))
     assert measured(bad).reason is Reason.IMPOSSIBLE
 
 
 def test_parts_that_leave_some_of_the_window_out_are_not_used() -> None:
     whole = in_parts((0.9, 1400e6), (0.1, 1400e6))
-    window = measured(replace(whole, parts=whole.parts[:1], pipes={})).window
+    window = measured(replace(whole, samples=whole.samples[:1], pipes={})).window
     assert window is not None
     assert window.tensor_active == pytest.approx(0.5)
 
@@ -344,7 +344,7 @@ def test_parts_that_leave_some_of_the_window_out_are_not_used() -> None:
 def test_a_pipe_that_a_part_lacks_is_left_out() -> None:
     whole = in_parts((0.5, 1400e6), (0.5, 1400e6))
     window = measured(
-        replace(whole, parts=(whole.parts[0], whole.parts[1]._replace(pipes={})))
+        replace(whole, samples=(whole.samples[0], whole.samples[1]._replace(pipes={})))
     ).window
     assert window is not None
     assert window.pipes == {}

@@ -198,7 +198,7 @@ def test_the_parts_of_a_window_come_back(path: Path) -> None:
         ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}, 0.75),
         ActivitySample(EPOCH + 1, EPOCH + 2, 0.0, {}),
     )
-    whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, parts=parts)
+    whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, samples=parts)
     write(path, [[whole]])
     assert events(path) == [whole]
 

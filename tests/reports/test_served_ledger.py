@@ -58,7 +58,7 @@ def view(began: float, *aliases: str, job_id: str = "chat") -> JobView:
 
 def test_engines_of_one_job_are_added() -> None:
     ledger = Ledger()
-    one, other = ledger.tallies([FIRST, SECOND])
+    one, other = ledger.begin_tallies([FIRST, SECOND])
     for tally, more in ((one, 5), (other, 7)):
         take(tally, 100)
         take(tally, 100 + more)
@@ -68,11 +68,11 @@ def test_engines_of_one_job_are_added() -> None:
 
 def test_an_agent_goes_on_where_the_last_one_ended_also_with_what_was_served_in_between() -> None:
     ledger = Ledger()
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
     after = over_a_restart(ledger)
-    (tally,) = after.tallies([FIRST])
+    (tally,) = after.begin_tallies([FIRST])
     assert generated(after) == 30
     assert after.served()["chat"].running == {}, "what ran then is not what runs now"
     take(tally, 1100)
@@ -81,23 +81,23 @@ def test_an_agent_goes_on_where_the_last_one_ended_also_with_what_was_served_in_
 
 def test_an_engine_that_was_restarted_while_no_agent_ran_counts_from_0() -> None:
     ledger = Ledger()
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
     after = over_a_restart(ledger)
-    (tally,) = after.tallies([FIRST])
+    (tally,) = after.begin_tallies([FIRST])
     take(tally, 4000, started=1140.0)
     assert generated(after) == 30 + 4000
 
 
 def test_an_agent_that_is_killed_twice_before_it_pulls_doubles_nothing() -> None:
     ledger = Ledger()
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
     for _ in range(2):
         ledger = over_a_restart(ledger)
-        ledger.tallies([FIRST])
+        ledger.begin_tallies([FIRST])
     assert generated(ledger) == 30
 
 
@@ -114,11 +114,11 @@ def test_names_of_models_stay_those_that_were_kept() -> None:
         tally.take(parsed, 1.0)
 
     ledger = Ledger()
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     read(tally, page(names, 1000))
     read(tally, page(names, 1001))
     after = over_a_restart(ledger)
-    (tally,) = after.tallies([FIRST])
+    (tally,) = after.begin_tallies([FIRST])
     read(tally, page(names[::-1], 1003))
     assert sum(after.served()["chat"].tokens.values()) == 3 * len(names)
 
@@ -126,7 +126,7 @@ def test_names_of_models_stay_those_that_were_kept() -> None:
 def test_an_engine_whose_models_change_gets_no_more_names_by_restarts_of_the_agent() -> None:
     ledger = Ledger()
     for start in range(5):
-        (tally,) = ledger.tallies([FIRST])
+        (tally,) = ledger.begin_tallies([FIRST])
         for n in range(40):
             parsed = engine_pages.read(
                 f'vllm:generation_tokens_total{{model_name="{start}-{n}"}} {n}\n'
@@ -140,10 +140,10 @@ def test_an_engine_whose_models_change_gets_no_more_names_by_restarts_of_the_age
 def test_other_settings_lose_nothing() -> None:
     page = Page(view(50.0))
     ledger = Ledger(page.look)
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
-    one, other = ledger.tallies([FIRST, SECOND])
+    one, other = ledger.begin_tallies([FIRST, SECOND])
     take(one, 1031)
     take(other, 9)
     take(other, 13)
@@ -151,22 +151,22 @@ def test_other_settings_lose_nothing() -> None:
     take(tally, 2000)  # a pull of the old setting that ends late
     take(one, 2000)
     assert generated(ledger) == 1000 + 4
-    ledger.tallies([])
+    ledger.begin_tallies([])
     assert generated(ledger) == 1004, "the job is still here"
     page.views = ()
-    ledger.tallies([])
+    ledger.begin_tallies([])
     assert ledger.served() == {}
 
 
 def test_a_job_that_is_gone_for_good_is_forgotten_by_the_next_agent() -> None:
     ledger = Ledger()
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
     page = Page()
     after = Ledger(lambda: page.look() if page.at > 200.0 else None)
     after.resume(ledger.kept())
-    after.tallies([])
+    after.begin_tallies([])
     for _ in range(2):
         assert generated(after) == 30, "its scheduler may not have answered yet"
         page.at += GRACE_SECONDS / 2
@@ -182,7 +182,7 @@ def test_the_same_address_twice_counts_once_and_a_gauge_of_it_nothing() -> None:
     gauge = FIRST.model_copy(update={"metric": "mfu"})
     ledger = Ledger()
     for begun, settings in ((1000, [FIRST, gauge]), (1010, [gauge, FIRST])):
-        tallies = ledger.tallies(settings)
+        tallies = ledger.begin_tallies(settings)
         for value in (begun, begun + 10):
             for each in tallies:
                 take(each, value)
@@ -192,14 +192,14 @@ def test_the_same_address_twice_counts_once_and_a_gauge_of_it_nothing() -> None:
 def test_another_job_of_the_same_id_begins_at_0_as_its_gpu_seconds_do() -> None:
     page = Page(view(50.0))
     ledger = Ledger(page.look)
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
     assert generated(ledger) == 30
     page.views = ()
     assert generated(ledger) == 30, "it ended, and is looked at once more"
     ledger = over_a_restart(ledger, page)
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     page.views = (view(900.0),)
     assert generated(ledger) == 0
     take(tally, 1031)
@@ -209,7 +209,7 @@ def test_another_job_of_the_same_id_begins_at_0_as_its_gpu_seconds_do() -> None:
 def test_a_job_is_known_by_the_ids_of_its_pods() -> None:
     page = Page(view(50.0, "chat", job_id="set"))
     ledger = Ledger(page.look)
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
     ledger.served()
@@ -219,7 +219,7 @@ def test_a_job_is_known_by_the_ids_of_its_pods() -> None:
 
 def test_no_address_is_kept() -> None:
     ledger = Ledger()
-    (tally,) = ledger.tallies([FIRST])
+    (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     text = ledger.kept().model_dump_json()
     assert "secret" not in text
@@ -230,5 +230,5 @@ def test_engines_are_counted_by_the_role_that_the_configuration_gives_them() -> 
     decoding = SECOND.model_copy(update={"role": "decode"})
     gauge = FIRST.model_copy(update={"metric": "mfu", "url": "http://127.0.0.1:3/metrics"})
     ledger = Ledger()
-    ledger.tallies([FIRST, decoding, gauge])
+    ledger.begin_tallies([FIRST, decoding, gauge])
     assert ledger.served()["chat"].engines == {"both": 1.0, "decode": 1.0}

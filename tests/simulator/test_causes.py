@@ -10,17 +10,17 @@ import pytest
 from ofu_exporter.ofu.causes import certain_cause
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.values.gpu import LinkPeaks
-from ofu_exporter.values.losses import NO_LOSSES, Cause, Loss, LossSums
+from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums, NoTensorCause
 from ofu_exporter.values.reading import Activity, Window
 from tests.simulator.curve import TENSOR_CLOCK_MHZ
 from tests.simulator.phases import KERNELS, LINK_BYTES, PAUSED, Phases, Truth
 
 JOBS, SECONDS, WINDOW = 400, 60.0, 5.0
 FIELDS = {
-    Cause.MEMORY: "memory",
-    Cause.LINKS: "links",
-    Cause.ARITHMETIC: "arithmetic",
-    Cause.NONE: "none",
+    NoTensorCause.MEMORY: "memory",
+    NoTensorCause.LINKS: "links",
+    NoTensorCause.ARITHMETIC: "arithmetic",
+    NoTensorCause.NONE: "none",
 }
 
 
@@ -65,8 +65,8 @@ def counted(job: Phases) -> LossSums:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cause", list(Cause))
-def test_the_bounds_hold_the_truth_of_95_jobs_of_100(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", list(NoTensorCause))
+def test_the_bounds_hold_the_truth_of_95_jobs_of_100(cause: NoTensorCause) -> None:
     inside = sum(
         sums.causes[cause].lowest - 1e-6
         <= getattr(truth, FIELDS[cause])
@@ -87,7 +87,7 @@ def test_a_cause_that_is_named_is_the_largest_in_99_of_100() -> None:
     ]
     assert len(right) >= 0.99 * len(told)
     assert len(told) >= 0.1 * JOBS
-    assert {*right} >= {Cause.MEMORY, Cause.LINKS, Cause.ARITHMETIC}
+    assert {*right} >= {NoTensorCause.MEMORY, NoTensorCause.LINKS, NoTensorCause.ARITHMETIC}
 
 
 @pytest.mark.slow

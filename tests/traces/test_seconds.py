@@ -21,7 +21,7 @@ def split(
     timeline = Timeline(UNLIMITED)
     for number, (name, launch, start, end) in enumerate(ran, start=1):
         timeline.did("main", "cudaLaunchKernel", (launch, launch + 1), call=number)
-        timeline.ran(0, name, (start, end), (number, number), -1.0)
+        timeline.add_event(0, name, (start, end), (number, number), -1.0)
     for name, start, end in events:
         timeline.did("main", name, (start, end))
     gpu = timeline.gpus[0]

@@ -55,15 +55,15 @@ def test_too_many_events_gpus_or_threads_are_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(kept, "EVENTS_BETWEEN_LOOKS", 1)
     timeline = Timeline(FEW)
     timeline.did("main", "aten::mm", (0.0, 1.0))
-    timeline.ran(0, "kernel", (0.0, 1.0), (7, 1), -1.0)
+    timeline.add_event(0, "kernel", (0.0, 1.0), (7, 1), -1.0)
     with pytest.raises(ConfigError, match="more than 3 events"):
         timeline.did("main", "cudaLaunchKernel", (0.0, 1.0), call=1)
     many = Timeline(UNLIMITED)
     for number in range(kept.MOST_THREADS):
-        many.ran(number % kept.MOST_GPUS, "kernel", (0.0, 1.0), (7, 1), -1.0)
+        many.add_event(number % kept.MOST_GPUS, "kernel", (0.0, 1.0), (7, 1), -1.0)
         many.did(number, "aten::mm", (0.0, 1.0))
     with pytest.raises(ConfigError, match="more than 64 GPUs"):
-        many.ran(kept.MOST_GPUS, "kernel", (0.0, 1.0), (7, 1), -1.0)
+        many.add_event(kept.MOST_GPUS, "kernel", (0.0, 1.0), (7, 1), -1.0)
     with pytest.raises(ConfigError, match="more than 4,096 threads"):
         many.did("one more", "aten::mm", (0.0, 1.0))
     with pytest.raises(ConfigError, match="more than -1 s of CPU time"):

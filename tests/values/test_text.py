@@ -11,7 +11,8 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
-from ofu_exporter.values.text import shown, shown_lines
+from ofu_exporter.values.text import first_names, shown, shown_lines
+from tests.helpers.every import every
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Hypothesis leaves halves of surrogate pairs out unless it is told not to."""
@@ -67,3 +68,9 @@ def test_gpus_jobs_and_details_are_made_of_safe_text(text: str) -> None:
     texts = [each for each in (*fields, *details, *job.aliases) if isinstance(each, str)]
     assert len(texts) == 9 + 12 + 3 + 1
     assert all(is_safe(each) for each in texts)
+
+
+@every([(20, ""), (21, " and 1 more"), (25, " and 5 more")])
+def test_names_beyond_the_most_are_counted(count: int, more: str) -> None:
+    names = [f"n{number}" for number in range(count)]
+    assert first_names(names, 20) == ", ".join(names[:20]) + more

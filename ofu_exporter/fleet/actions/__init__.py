@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ofu_exporter.fleet.actions.kinds import KINDS, Action, JobId
+from ofu_exporter.fleet.actions.kinds import KINDS, Action
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
 
@@ -49,7 +50,7 @@ def _order(action: Action) -> tuple[float, str]:
 
 def _counted_once(actions: Iterable[Action]) -> list[Action]:
     """Without those that count a job that one before them has."""
-    taken: set[JobId] = set()
+    taken: set[ClusterJob] = set()
     chosen = []
     for each in actions:
         if not each.jobs & taken:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from ofu_exporter.fleet.actions.commands import command
 from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
+from ofu_exporter.fleet.reports.figures import counted, hours, points, share
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.reachable import busy_gap, unused
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
-from ofu_exporter.fleet.reports.tables import counted, hours, points, share
 from ofu_exporter.values.losses import known_sum
 
-JobId = tuple[str, str]
 LEAST_GAP = 0.2
 """Of the busy GPU-hours; three of four jobs are below an upper quartile."""
 MOSTLY_IDLE = 0.5
@@ -42,8 +42,8 @@ class Action(NamedTuple):
     """Says less of its jobs than other kinds do, which come first where both have a job."""
 
     @property
-    def jobs(self) -> frozenset[JobId]:
-        return frozenset((row.cluster, row.job_id) for row in self.rows)
+    def jobs(self) -> frozenset[ClusterJob]:
+        return frozenset(ClusterJob(row.cluster, row.job_id) for row in self.rows)
 
 
 def below_others(report: FleetReport) -> Iterator[Action]:
@@ -131,11 +131,11 @@ def _is_of(change: ChangeRow, row: JobRow) -> bool:
 
 def restarts(report: FleetReport) -> Iterator[Action]:
     """Jobs that restart, and lose GPU-hours until they compute anew what they had computed before."""
-    by_job: dict[JobId, list[RestartRow]] = defaultdict(list)
+    by_job: dict[ClusterJob, list[RestartRow]] = defaultdict(list)
     for each in report.restarts:
-        by_job[each.cluster, each.job_id].append(each)
+        by_job[ClusterJob(each.cluster, each.job_id)].append(each)
     for job in report.jobs:
-        rows = by_job.get((job.cluster, job.job_id))
+        rows = by_job.get(ClusterJob(job.cluster, job.job_id))
         if not rows:
             continue
         lost = sum(each.gpu_hours for each in rows)

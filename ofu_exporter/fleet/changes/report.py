@@ -222,9 +222,9 @@ def share_rows(
                 for day in span:
                     sums.add(job.days.get(day, JobSums()))
     before, after = JobSums(), JobSums()
-    for pair in by_job.values():
-        before.add(pair[0])
-        after.add(pair[1])
+    for of_before, of_after in by_job.values():
+        before.add(of_before)
+        after.add(of_after)
     if not before.observed or not after.observed:
         return []
     middle = (before.utilized / before.observed + after.utilized / after.observed) / 2
@@ -239,14 +239,14 @@ def _row(
     name: tuple[str, str], pair: tuple[JobSums, JobSums], totals: tuple[float, float], middle: float
 ) -> ShareRow:
     """What one name contributed: its distance from the middle times its share, after minus before. Rows add up."""
-    before, after = pair
+    (job_name, user), (before, after) = name, pair
     weighed = [
         (sums.utilized - middle * sums.observed) / total
         for sums, total in zip(pair, totals, strict=True)
     ]
     return ShareRow(
-        job_name=name[0],
-        user=name[1],
+        job_name=job_name,
+        user=user,
         share_before=before.observed / totals[0],
         share_after=after.observed / totals[1],
         ofu_before=before.ofu,

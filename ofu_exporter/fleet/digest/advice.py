@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.fleet.actions.commands import command
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
+from ofu_exporter.fleet.reports.figures import counted, hours, points
 from ofu_exporter.fleet.reports.funnel import ADVICE, lost_hours
 from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
-from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.text import first_names
 from ofu_exporter.values.trace import are_seconds
 
 IDLE_SHARE = 0.1
@@ -104,14 +105,13 @@ def _of_idle(row: JobRow, signs: JobSigns) -> str:
         return ""
     if idle < ALL_IDLE * observed and signs.idle_gpus:
         longest = sorted(signs.idle_gpus, key=lambda gpu: (-signs.idle_gpus[gpu], gpu))
-        named = ", ".join(
+        named = [
             f"GPU {gpu} of {node} ({counted(signs.idle_gpus[node, gpu], 'hour')})"
-            for node, gpu in longest[:MOST_NAMED]
-        )
-        more = f" and {len(longest) - MOST_NAMED} more" if len(longest) > MOST_NAMED else ""
+            for node, gpu in longest
+        ]
         return (
             f"In {hours(idle)} of its {hours(observed)} GPU-hours a GPU computed nothing while others may have: "
-            f"{named}{more}. Ask for fewer GPUs, or find out why they have no work."
+            f"{first_names(named, MOST_NAMED)}. Ask for fewer GPUs, or find out why they have no work."
         )
     return (
         f"It held {hours(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "

@@ -13,11 +13,11 @@ from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, ratio
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.support.durations import lasting
-from ofu_exporter.support.percent import percent
+from ofu_exporter.support.percent import percent, ratio
 from ofu_exporter.values.losses import known_sum
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import SendConfig
 from ofu_exporter.fleet.digest.delivery import TO, AppriseSender, Message, url_of
-from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports import figures
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.values.text import shown
 
@@ -41,7 +41,7 @@ class ReportSender:
 def subject(report: FleetReport) -> str:
     mark = "[SIMULATED] " if report.headline.startswith("SIMULATED") else ""
     days = f"{report.time.start[:10]} to {report.time.end[:10]}"
-    return f"{mark}GPU fleet, {days}: OFU {tables.share(report.ofu)}"
+    return f"{mark}GPU fleet, {days}: OFU {figures.share(report.ofu)}"
 
 
 def body(report: FleetReport, page: Path) -> str:
@@ -57,5 +57,5 @@ def body(report: FleetReport, page: Path) -> str:
 def _gain(row: ActionRow, currency: str) -> str:
     if row.gpu_hours is None:
         return row.kind.replace("_", " ")
-    gpu_hours = f"{tables.hours(row.gpu_hours)} GPU-hours"
-    return gpu_hours if row.cost is None else f"{tables.money(row.cost, currency)}, {gpu_hours}"
+    gpu_hours = f"{figures.hours(row.gpu_hours)} GPU-hours"
+    return gpu_hours if row.cost is None else f"{figures.money(row.cost, currency)}, {gpu_hours}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor, ProgressRow
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.prices import Prices
@@ -18,7 +18,7 @@ from ofu_exporter.fleet.reports.progress_sums import (
     ProgressSums,
 )
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.support.percent import percent
+from ofu_exporter.support.percent import percent, ratio
 from ofu_exporter.values.losses import known_sum
 
 MOST_UNKNOWN = 0.01

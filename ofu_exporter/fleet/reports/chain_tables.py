@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor, ProgressRow
+from ofu_exporter.fleet.reports.figures import hours, money
 from ofu_exporter.fleet.reports.progress_sums import MEANINGS, NoProgress
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
@@ -19,15 +20,6 @@ WORDS: Mapping[Factor, str] = {
     "ofu": "the work of that, at the full peak: OFU",
 }
 _MEANINGS = "; ".join(f"{reason.words}: {meaning}" for reason, meaning in MEANINGS.items()) + "."
-
-
-def hours(value: float | None) -> str:
-    """GPU-hours, with a decimal if they are few."""
-    return "-" if value is None else f"{value + 0.0:,.{0 if abs(value) >= 10 else 1}f}"
-
-
-def money(value: float | None, currency: str) -> str:
-    return "-" if value is None else f"{value:,.0f} {currency}"
 
 
 def chain_words(steps: Sequence[ChainStep]) -> str:

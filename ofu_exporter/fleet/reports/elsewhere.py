@@ -10,8 +10,9 @@ from typing import Literal
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.dcgm_queries import SM_CLOCK_HZ, labelled
-from ofu_exporter.fleet.reports.notes import listed
+from ofu_exporter.fleet.reports.notes import MOST_NAMES
 from ofu_exporter.fleet.series import Series
+from ofu_exporter.values.text import first_names
 
 Exporter = Literal["agents", "dcgm-exporter"]
 _NODE = "cluster, node_name"
@@ -51,7 +52,8 @@ def gpus_elsewhere(reader: PartReader, span: TimeSpan, source: Exporter) -> str:
     tells, flags = _WORDS[other]
     return (
         f"Not in these numbers: {gpus:,.0f} GPUs, about {hours:,.0f} GPU-hours, of which only {tells}, on "
-        f"{listed(sorted(nodes))}. The same report {flags} has them; of a job that ran on both this has a part."
+        f"{first_names(sorted(nodes), MOST_NAMES)}. The same report {flags} has them; of a job that ran on both this "
+        "has a part."
     )
 
 

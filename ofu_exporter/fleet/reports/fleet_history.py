@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.reports.progress_sums import ProgressSums, beyond_rounding
 from ofu_exporter.fleet.reports.served_sums import ServedSums
+from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.losses import Loss
 
 SPLIT_TOLERANCE = 0.002
@@ -190,11 +191,6 @@ class JobHistory:
         for day in sorted(self.days):
             sums.add(self.days[day])
         return sums
-
-
-def ratio(numerator: float, denominator: float) -> float | None:
-    """A quotient; None where nothing was measured."""
-    return numerator / denominator if denominator > 0 else None
 
 
 ClusterHour = tuple[str, int]

@@ -10,7 +10,7 @@ from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.chain import chain, chain_notes, progress_of, progress_rows
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums, ratio
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import (
     PricedJobs,
     funnel,
@@ -27,7 +27,7 @@ from ofu_exporter.fleet.reports.restarts import restart_rows
 from ofu_exporter.fleet.reports.result import ALL_JOBS, By, FleetReport, HourRow, JobRow
 from ofu_exporter.fleet.reports.served_sums import served_models
 from ofu_exporter.fleet.reports.sweeps import sweeps
-from ofu_exporter.support.percent import percent
+from ofu_exporter.support.percent import percent, ratio
 
 
 class ReportOptions(NamedTuple):

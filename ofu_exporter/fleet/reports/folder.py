@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.answer import ResultRow
-from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports import figures
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, words
 from ofu_exporter.support.small_files import read_small
@@ -160,9 +160,9 @@ def index(pages: Sequence[KeptPage]) -> str:
     return render(
         "fleet_index.html",
         pages=pages,
-        hours=tables.hours,
-        money=tables.money,
-        share=tables.share,
+        hours=figures.hours,
+        money=figures.money,
+        share=figures.share,
         trend=trend(numbered[::-1]) if len(numbered) > 1 else None,
     )
 

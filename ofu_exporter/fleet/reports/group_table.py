@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.fleet.reports.document import ReportSection
+from ofu_exporter.fleet.reports.figures import NONE, hours, money, share
 from ofu_exporter.fleet.reports.result import ALL_JOBS, FleetReport, GroupRow
-from ofu_exporter.fleet.reports.tables import NONE, SUMS, hours, money, others, share
+from ofu_exporter.fleet.reports.tables import SUMS, others
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.reports import pictures
 from ofu_exporter.fleet.reports.document import ReportSection
+from ofu_exporter.fleet.reports.figures import NONE, gpu_count, rounded, share
 from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
@@ -18,7 +19,6 @@ from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.tables import NONE, gpu_count, rounded, share
 from ofu_exporter.support import tables
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.durations import lasting

@@ -12,6 +12,7 @@ from pydantic import Field
 from ofu_exporter.fleet.answer import MissingRow, ResultRow
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.reports.figures import hours
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
@@ -20,7 +21,7 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.served_tables import served_words
-from ofu_exporter.fleet.reports.tables import hours, verdict
+from ofu_exporter.fleet.reports.tables import verdict
 from ofu_exporter.jobs.served_text import bound_by_memory
 from ofu_exporter.values.losses import Loss
 

@@ -13,6 +13,7 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import GroupRow
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reading import READ_CLOCK_EXCESS
+from ofu_exporter.values.text import first_names
 
 _LOSSES = {
     "free": "idle GPUs without a job",
@@ -57,12 +58,6 @@ def report_headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str 
 MOST_NAMES = 20
 """Nodes or jobs that a note names."""
 RULES = "helm/ofu-exporter/files/rules/*.yaml"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Some of them, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def notes(
@@ -131,7 +126,7 @@ def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
         if not hours:
             continue
         named = sorted(hours, key=lambda name: (-hours[name], name))
-        nodes = listed([f"{name} ({hours[name]:.1f} h)" for name in named])
+        nodes = first_names([f"{name} ({hours[name]:.1f} h)" for name in named], MOST_NAMES)
         lost = sum(each.gpu_hours for each in absent if each.is_back == is_back)
         yield f"Nodes that were away, for {lost:,.1f} GPU-hours in all: {nodes}. {what}"
 
@@ -139,7 +134,9 @@ def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
 def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[str]:
     if history.cut:
         most = sorted(history.cut.items(), key=lambda each: -each[1])
-        named = listed([f"{key.job_id} (at most {hours:.1f})" for key, hours in most])
+        named = first_names(
+            [f"{key.job_id} (at most {hours:.1f})" for key, hours in most], MOST_NAMES
+        )
         yield f"Jobs that ended while their node was away, with the GPU-hours that are not known: {named}."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
     if total.held_gpu_hours and unmeasured > 0.01 * total.held_gpu_hours:

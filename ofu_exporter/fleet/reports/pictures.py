@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, words
+from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, stretches, words
 
 WIDTH, LEFT, RIGHT = 520.0, 44.0, 12.0
 MOST_DOTS = 2000
@@ -133,13 +133,11 @@ def sparkline(values: Values) -> Drawing | None:
     if len(measured) < 2:
         return None
     most, step = max(measured) or 1.0, 100 / (len(values) - 1)
-    runs: list[list[str]] = [[]]
-    for place, value in enumerate(values):
-        if value is None:
-            runs.append([])
-        else:
-            runs[-1].append(f"{step * place:.1f} {29 - 26 * value / most:.1f}")
-    path = " ".join(f"M{' L'.join(run if len(run) > 1 else run * 2)}" for run in runs if run)
+    runs = (
+        [f"{step * place:.1f} {29 - 26 * value / most:.1f}" for place, value in stretch]
+        for stretch in stretches(values)
+    )
+    path = " ".join(f"M{' L'.join(run if len(run) > 1 else run * 2)}" for run in runs)
     said = ", ".join("unknown" if value is None else f"{value:.1%}" for value in values)
     label = f"The last {len(values)} periods, the oldest first: {said}"
     return Drawing(100, 30, label, "spark", [Shape("path", {"d": path})], is_stretched=True)
@@ -255,17 +253,12 @@ def _plot(lines: Sequence[PictureLine], gpus: Values, top: float, most: float) -
 
 
 def _path(values: Values, top: float) -> str:
-    path, pen_is_up = [], True
-    for number, value in enumerate(values):
-        if value is None:
-            pen_is_up = True
-            continue
-        y = _TALL * (1 - min(max(value, 0.0), top) / top)
-        path.append(f"{'M' if pen_is_up else 'L'}{number}.5,{y:.1f}")
-        if pen_is_up:
-            path.append("h0")  # with round ends, a single point is seen
-        pen_is_up = False
-    return "".join(path)
+    runs = (
+        [f"{place}.5,{_TALL * (1 - min(max(value, 0.0), top) / top):.1f}" for place, value in each]
+        for each in stretches(values)
+    )
+    # With round ends, a single point is seen by h0.
+    return "".join(f"M{run[0]}h0{''.join(f'L{point}' for point in run[1:])}" for run in runs)
 
 
 def _steps(values: Values, most: float) -> str:

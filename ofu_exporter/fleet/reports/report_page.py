@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.reports import pictures, report_text, served_tables, tables
+from ofu_exporter.fleet.reports import figures, pictures, report_text, served_tables, tables
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor
 from ofu_exporter.fleet.reports.chain_tables import WORDS, beside
 from ofu_exporter.fleet.reports.document import Document
+from ofu_exporter.fleet.reports.figures import counted
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.group_table import of_groups, signed_points
@@ -17,7 +18,7 @@ from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.reachable import DEFINITION
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.reports.tables import counted, facts
+from ofu_exporter.fleet.reports.tables import facts
 from ofu_exporter.support.documentation import address
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
@@ -79,26 +80,26 @@ def _tiles(report: FleetReport) -> Iterator[_Tile]:
     change = report.delivered_change
     note = "" if change is None else f"{signed_points(change)} points on the period before"
     trend = pictures.sparkline([each.delivered_ratio for each in report.periods])
-    yield _Tile(tables.share(steps["effective"].share), "of the peak became work", note, trend)
+    yield _Tile(figures.share(steps["effective"].share), "of the peak became work", note, trend)
     whole, gpus = steps["installed"], sum(row.gpus or 0.0 for row in report.clusters)
-    hours = f"{tables.hours(whole.gpu_hours)} GPU-hours"
+    hours = f"{figures.hours(whole.gpu_hours)} GPU-hours"
     if whole.cost is not None:
-        money = tables.money(whole.cost, report.currency)
-        yield _Tile(money, f"for {hours} of {tables.gpu_count(gpus)}")
+        money = figures.money(whole.cost, report.currency)
+        yield _Tile(money, f"for {hours} of {figures.gpu_count(gpus)}")
     elif whole.gpu_hours:
-        yield _Tile(tables.hours(whole.gpu_hours), f"GPU-hours of {tables.gpu_count(gpus)}")
+        yield _Tile(figures.hours(whole.gpu_hours), f"GPU-hours of {figures.gpu_count(gpus)}")
     back, cost = report.total.recoverable_gpu_hours, report.total.recoverable_cost
     if back is not None:
-        hours = f"{tables.hours(back)} GPU-hours"
+        hours = f"{figures.hours(back)} GPU-hours"
         if cost is None:
             yield _Tile(hours, "can be had back")
         else:
-            yield _Tile(tables.money(cost, report.currency), "can be had back", hours)
+            yield _Tile(figures.money(cost, report.currency), "can be had back", hours)
     if report.reporting_ratio is not None:
         flagged = report.total.flagged_jobs
         jobs = f"of {counted(report.total.jobs, 'job')}, {flagged} {'say' if flagged != 1 else 'says'} too much"
         yield _Tile(
-            tables.share(report.reporting_ratio), "of measured GPU-hours report an MFU", jobs
+            figures.share(report.reporting_ratio), "of measured GPU-hours report an MFU", jobs
         )
 
 
@@ -150,9 +151,9 @@ def _bar(
     *,
     is_part: bool = False,
 ) -> StepBar:
-    amount = tables.hours(step.gpu_hours) + " GPU-hours"
+    amount = figures.hours(step.gpu_hours) + " GPU-hours"
     if step.cost is not None:
-        amount += f" · {tables.money(step.cost, report.currency)}"
+        amount += f" · {figures.money(step.cost, report.currency)}"
     return {
         "kind": name,
         "name": name,
@@ -160,7 +161,7 @@ def _bar(
         "is_part": is_part,
         "left": f"{100 * max(0.0, left):.2f}",
         "width": f"{100 * min(1.0, abs(step.share or 0.0)):.2f}",
-        "share": tables.share(step.share),
+        "share": figures.share(step.share),
         "amount": amount,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ofu_exporter.fleet.reports import served_tables
 from ofu_exporter.fleet.reports.chain_tables import chain_table
 from ofu_exporter.fleet.reports.document import Document, ReportSection
+from ofu_exporter.fleet.reports.figures import hours, money
 from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours
 from ofu_exporter.fleet.reports.group_table import of_groups
 from ofu_exporter.fleet.reports.reachable import DEFINITION
@@ -16,8 +17,6 @@ from ofu_exporter.fleet.reports.tables import (
     details,
     facts,
     funnel_columns,
-    hours,
-    money,
     remarks,
     waterfall_columns,
 )

@@ -8,8 +8,8 @@ from itertools import pairwise
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.reports.chain import JobProgress
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
-from ofu_exporter.fleet.reports.chain_tables import hours, money
 from ofu_exporter.fleet.reports.document import ReportSection
+from ofu_exporter.fleet.reports.figures import hours, money
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.served_result import ServedModelRow
-from ofu_exporter.jobs.reported_mfu import ratio
+from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.losses import JOULES_PER_KWH
 from ofu_exporter.values.served import CACHED, GENERATION, PROMPT, RECOMPUTED, TOKEN_KINDS
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ofu_exporter.fleet.reports.document import ReportSection
+from ofu_exporter.fleet.reports.figures import NONE, hours, rounded, share
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
-from ofu_exporter.fleet.reports.tables import NONE, hours, rounded, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 
 ONE_PRICE = (

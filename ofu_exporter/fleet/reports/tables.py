@@ -7,6 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from ofu_exporter.fleet.answer import AskedTime, MissingRow
 from ofu_exporter.fleet.reports.chain_tables import chain_words, progress_section
 from ofu_exporter.fleet.reports.document import ReportSection
+from ofu_exporter.fleet.reports.figures import (
+    NONE,
+    counted,
+    gpu_count,
+    gpus,
+    hours,
+    money,
+    points,
+    rounded,
+    share,
+)
 from ofu_exporter.fleet.reports.funnel import lost_hours, step_words
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.job_rows import is_flagged
@@ -26,7 +37,6 @@ from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
 
-NONE = "-"
 MOST_ROWS = 20
 JOBS = "jobs"
 """The id of the table of jobs."""
@@ -101,34 +111,6 @@ def others(rows: Sequence[SumsRow], most_rows: int) -> str:
     return f"{count:,} more held {gpu_hours} GPU-hours; --format csv or json has all."
 
 
-def rounded(value: float | None, digits: int = 0) -> str:
-    """A number without a sign where it is shown as 0."""
-    return NONE if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"
-
-
-def hours(value: float | None) -> str:
-    """GPU-hours, with a decimal if they are few."""
-    return rounded(value, 0 if value is None or abs(value) >= 10 else 1)
-
-
-def gpus(value: float | None) -> str:
-    """A number of GPUs; a part of one with two decimals, as of MIG instances."""
-    return rounded(
-        value, 0 if value is None or abs(value - round(value)) < 0.005 or value > 10 else 2
-    )
-
-
-def gpu_count(value: float | None) -> str:
-    """A number of GPUs with its noun."""
-    count = gpus(value)
-    return f"{count} GPU{'' if count == '1' else 's'}"
-
-
-def counted(count: int, what: str) -> str:
-    """A count with its noun, as in 1 hour and 2 hours."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 _VERDICTS = {
     Verdict.MFU_ABOVE_OFU: "MFU above OFU",
     Verdict.MFU_BELOW_OFU: "MFU below OFU",
@@ -153,19 +135,6 @@ def _verdict_and_trace(row: JobRow | SweepRow) -> str:
         return verdict(row)
     traced = f"trace: {row.finding} {share(row.finding_ratio)}"
     return traced if row.verdict is None else f"{verdict(row)}; {traced}"
-
-
-def points(value: float | None) -> str:
-    """A difference of ratios in percentage points."""
-    return NONE if value is None else rounded(100 * value, 1)
-
-
-def share(value: float | None) -> str:
-    return percent(value, NONE)
-
-
-def money(value: float | None, currency: str) -> str:
-    return NONE if value is None else f"{value:,.0f} {currency}"
 
 
 def _with_deviation(value: float | None, deviation: float | None) -> str:

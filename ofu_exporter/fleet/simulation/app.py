@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from ofu_exporter.fleet.reports.tables import counted
+from ofu_exporter.fleet.reports.figures import counted
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.serving.page import METRICS

@@ -16,7 +16,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.fields import names_in
 from ofu_exporter.flops.trace.masks import MaskWatch
 from ofu_exporter.flops.trace.recorder import Recorder
-from ofu_exporter.flops.trace.shapes_only import SPREAD, ShapesOnly
+from ofu_exporter.flops.trace.shapes_only import SPREAD_EVENLY, ShapesOnly
 
 FORWARD_ALONE = "count with forward only"
 WORDS = names_in(
@@ -108,7 +108,7 @@ def _warnings(uncounted: Uncounted, shapes: ShapesOnly, masks: MaskWatch) -> Ite
         names = ", ".join(sorted(uncounted.names))
         yield f"not counted, because torch's counter does not know them: {names}"
     routing = masks.recorder.routing
-    yield from sorted(shapes.notes - ({SPREAD} if routing.computes_all else set()))
+    yield from sorted(shapes.notes - ({SPREAD_EVENLY} if routing.computes_all else set()))
     yield from sorted(routing.warnings())
     yield from masks.warnings()
 

@@ -24,7 +24,7 @@ aten = torch.ops.aten
 CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.default}
 """Operators whose integer results depend on values, such as the experts of a token."""
 EVERYWHERE = "a mask that depends on values was taken to let everything through"
-SPREAD = "what values choose (experts of tokens, patches of an image) was spread evenly: there are no values"
+SPREAD_EVENLY = "what values choose (experts of tokens, patches of an image) was spread evenly: there are no values"
 FROM_LISTS = {torch.tensor, torch.as_tensor}
 WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 
@@ -85,7 +85,7 @@ class ShapesOnly(TorchDispatchMode):
             named["device"] = torch.device("meta")
         result = func(*shaped, **named)
         if func in CHOICES and tensors[0].is_floating_point():
-            self.notes.add(SPREAD)
+            self.notes.add(SPREAD_EVENLY)
             return _chosen(func, args[0], result, named, args)
         return result
 

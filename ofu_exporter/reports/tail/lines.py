@@ -52,7 +52,7 @@ class _Splitter:
         self._rest = b"" if self._is_too_long else rest
         return [line.decode("utf-8", "replace") for line in whole]
 
-    def rest(self) -> list[str]:
+    def take_rest(self) -> list[str]:
         """The last line if it has no end; the next text then begins a new line."""
         rest, self._rest, self._is_too_long = self._rest, b"", False
         return [rest.decode("utf-8", "replace")] if rest else []
@@ -94,7 +94,7 @@ class LogFile:
         yield from self._grown()
         if self._is_replaced():
             yield from self._grown()  # lines that were written to the old file until now
-            yield from self._lines(self._splitter.rest())
+            yield from self._lines(self._splitter.take_rest())
             before = self._beginning()
             self.close()
             self._open()
@@ -102,9 +102,9 @@ class LogFile:
                 self._old_until = self._size(self._file)  # a copy, as editors and `sed -i` make
             yield from self._grown()
 
-    def rest(self) -> Iterator[TailLine]:
+    def take_rest(self) -> Iterator[TailLine]:
         """The last line, where it has no end."""
-        yield from self._lines(self._splitter.rest())
+        yield from self._lines(self._splitter.take_rest())
 
     def close(self) -> None:
         if self._file is not None:
@@ -117,7 +117,7 @@ class LogFile:
         at = os.lseek(self._file, 0, os.SEEK_CUR)
         if self._size(self._file) < at:  # the file was truncated and starts again
             os.lseek(self._file, 0, os.SEEK_SET)
-            self._splitter.rest()
+            self._splitter.take_rest()
             self._old_until = 0
         while piece := self._piece(self._file):
             yield from self._lines(self._splitter.split(piece))
@@ -203,9 +203,9 @@ class Pipe:
             self.ended = not piece
             yield from (TailLine(text, self._is_new) for text in self._splitter.split(piece))
 
-    def rest(self) -> Iterator[TailLine]:
+    def take_rest(self) -> Iterator[TailLine]:
         """The last line, where it has no end."""
-        yield from (TailLine(text, self._is_new) for text in self._splitter.rest())
+        yield from (TailLine(text, self._is_new) for text in self._splitter.take_rest())
 
     def close(self) -> None:
         """Leave the stream open: it belongs to the caller."""

@@ -53,7 +53,7 @@ class Poster:
     def take(self, stated: Call | IntervalReport) -> None:
         """Average what was stated with that before it, and post the mean when it is long enough; an event at once."""
         if isinstance(stated, IntervalReport):
-            for each in (*self._intervals.rest(), stated):
+            for each in (*self._intervals.take_rest(), stated):
                 self._post(each)
             return
         try:
@@ -65,7 +65,7 @@ class Poster:
             self._post(each)
 
     def close(self) -> None:
-        for each in self._intervals.rest():
+        for each in self._intervals.take_rest():
             self._post(each)
         if self._intervals.dropped:
             self.counts["too_short"] = self._intervals.dropped

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ofu_exporter.jobs.strip import StripPiece, by_kind
-from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle
+from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, stretches
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Losses, spans
 
@@ -108,16 +108,12 @@ def histogram(shares: Sequence[float], label: str) -> Drawing | None:
 
 def _line(points: Points, height: float, kind: str, top: float = 1.0) -> Iterator[Shape]:
     """One polyline for each stretch without a gap; a single point is a short line."""
-    stretches: list[list[str]] = [[]]
-    for place, point in enumerate(points):
-        if point is None:
-            stretches.append([])
-        else:
+    for stretch in stretches(points):
+        corners = []
+        for place, point in stretch:
             y = height - (height - 2) * min(max(point, 0.0), top) / top - 1
-            stretches[-1] += [f"{place},{y:.1f}", f"{place + 1},{y:.1f}"]
-    for each in stretches:
-        if each:
-            yield Shape("polyline", {"class": kind, "points": " ".join(each)})
+            corners += [f"{place},{y:.1f}", f"{place + 1},{y:.1f}"]
+        yield Shape("polyline", {"class": kind, "points": " ".join(corners)})
 
 
 def _stretched(

@@ -74,7 +74,7 @@ class DeviceSamples(DeviceSeries):
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; returns whether it is new."""
-        is_new = self._series[sample.field].is_new(sample)
+        is_new = self._series[sample.field].see(sample)
         if is_new:
             self._waiting.append(sample)
             del self._waiting[:-MOST_WAITING]
@@ -207,7 +207,7 @@ class DeviceSamples(DeviceSeries):
             end=end,
             tensor_active=mean(run),
             pipes=_mean_pipes(parts),
-            parts=parts,
+            samples=parts,
             clocks=self._clocks(first, last, anchor),
             cycles=self.cycles(last),
             evidence=None if self.gpu.instance else self.evidence(first, last),

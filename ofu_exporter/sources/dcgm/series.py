@@ -122,8 +122,8 @@ class FieldSeries:
         """The time of the last sample; 0 without any."""
         return self.points[-1].micros if self.points else 0
 
-    def is_new(self, sample: Sample) -> bool:
-        """Whether a sample was not seen before. A repeated sample is not new, nor is `nothing yet`, which has no
+    def see(self, sample: Sample) -> bool:
+        """Note a sample; returns whether it is new. A repeated one is not, nor is `nothing yet`, which has no
         time."""
         if sample.micros <= 0 or sample.micros == self._stamp:
             return False

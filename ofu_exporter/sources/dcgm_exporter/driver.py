@@ -95,7 +95,7 @@ class Probe(sources.Probe):
 
     def poll(self) -> None:
         """Check whether the values have changed, if a check is due. The next read reports a page that failed."""
-        if not self._pace.is_due(self._clock()):
+        if not self._pace.check_due(self._clock()):
             return
         try:
             events = self._events()
@@ -279,7 +279,7 @@ class PagePace:
         self._long_gaps = 0
         self._unseen = 0.0
 
-    def is_due(self, now: float) -> bool:
+    def check_due(self, now: float) -> bool:
         """Whether the page must be read now, because the next time that this is asked would be too late."""
         next_call_at, self._called_at = 2 * now - self._called_at, now
         longest = min(self._collect, self._window) / PER_COLLECTION

@@ -151,8 +151,8 @@ class Places:
         """Whether the GPU has been measured and kept its place."""
         return key in self._ranks
 
-    def taken(self, keys: Iterable[Hashable]) -> frozenset[Hashable]:
-        """The keys that get a place: the measured GPUs, then the first of the others."""
+    def take(self, keys: Iterable[Hashable]) -> frozenset[Hashable]:
+        """Give places, and return the keys that have one: the measured GPUs, then the first of the others."""
         named = dict.fromkeys(keys)
         taken = sorted(named, key=lambda key: self._ranks.get(key, self.most))[: self.most]
         for key in taken:
@@ -175,7 +175,7 @@ def parse(text: str, places: Places) -> ExporterPage:
     liveness: dict[str, int] = {}
     rejected: Counter[str] = Counter()
     lines = _lines_by_gpu(text, places, rejected)
-    taken = places.taken(lines)
+    taken = places.take(lines)
     keys: dict[str, Key] = {}
     for key in (key for key in lines if key in taken):
         for begin in lines[key]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ofu_exporter.sources.nvml.inner_samples import ANY_TENSOR, InnerSamples, Taken
+from ofu_exporter.sources.nvml.inner_samples import ANY_TENSOR, GpmSample, InnerSamples
 from ofu_exporter.sources.nvml.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, ask
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
@@ -110,7 +110,7 @@ class GpmSeries:
         end, edge_seconds = self._take_sample(self._samples[1])
         edge = self.read_clock(end)
         values = self._metrics()
-        ends = Taken(self._start, self._samples[0]), Taken(end, self._samples[1])
+        ends = GpmSample(self._start, self._samples[0]), GpmSample(end, self._samples[1])
         reading = Reading(
             gpu=gpu,
             start=self._start,
@@ -121,7 +121,7 @@ class GpmSeries:
             cycles=_cycles(values),
             evidence=self._evidence(values),
             activity=self._activity(values),
-            shape=self._inner.parts(*ends),
+            shape=self._inner.end_window(*ends),
             clock_limits=self._clock_limits(),
             edge_seconds=math.hypot(max(edge_seconds, self._edge_seconds), COUNTER_AGE_SECONDS),
         )

@@ -20,7 +20,7 @@ MOST_SAMPLES = 64
 """Most samples inside one window: a window of 30 s with a sample at each poll of the clock."""
 
 
-class Taken(NamedTuple):
+class GpmSample(NamedTuple):
     """A GPM sample, and when it was taken."""
 
     at: float
@@ -34,7 +34,7 @@ class InnerSamples:
         """`take` fills a sample and returns the time. It may raise the binding's errors."""
         self._nvml = nvml
         self._take = take
-        self._taken: list[Taken] = []
+        self._taken: list[GpmSample] = []
         self._free: list[Any] = []
         self._query = nvml.c_nvmlGpmMetricsGet_t()
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
@@ -52,9 +52,9 @@ class InnerSamples:
         if self._free:
             at = ask(self._nvml, self._take, self._free[-1])
             if at is not None:
-                self._taken.append(Taken(at, self._free.pop()))
+                self._taken.append(GpmSample(at, self._free.pop()))
 
-    def parts(self, first: Taken, last: Taken) -> tuple[ActivitySample, ...]:
+    def end_window(self, first: GpmSample, last: GpmSample) -> tuple[ActivitySample, ...]:
         """The tensor activity of the parts of a window, from its first to its last sample; none where it is not known.
 
         The next window begins without inner samples.
@@ -74,7 +74,7 @@ class InnerSamples:
             for ratio, (before, after) in zip(ratios, pairs, strict=False)
         )
 
-    def _between(self, before: Taken, after: Taken) -> float | None:
+    def _between(self, before: GpmSample, after: GpmSample) -> float | None:
         entry = self._query.metrics[0]
         entry.nvmlReturn, entry.value = SUCCESS, -1.0
         self._query.sample1, self._query.sample2 = before.sample, after.sample

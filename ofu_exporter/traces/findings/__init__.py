@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.traces.seconds import TimeCell
+from ofu_exporter.values.text import first_names
 from ofu_exporter.values.trace import Finding
 
 MOST_NAMED, LONGEST_NAME = 3, 80
@@ -101,7 +102,7 @@ def kinds() -> tuple[FindingKind, ...]:
     return tuple(sorted(every, key=lambda kind: kind.order))
 
 
-def found(facts: TraceFacts) -> tuple[Finding, ...]:
+def findings_of(facts: TraceFacts) -> tuple[Finding, ...]:
     """The findings, largest first."""
     left = {id(cell): cell.seconds for cell in facts.cells}
     findings = []
@@ -135,8 +136,7 @@ def named(claimed: Sequence[CostClaim], by: str = "name") -> str:
             sums[text] = sums.get(text, 0.0) + seconds
     most = sorted(sums, key=lambda each: -sums[each])
     shown = [each if len(each) <= LONGEST_NAME else f"{each[:LONGEST_NAME]}..." for each in most]
-    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
-    return ", ".join(shown[:MOST_NAMED]) + more
+    return first_names(shown, MOST_NAMED)
 
 
 def a_step(number: int, facts: TraceFacts) -> str:

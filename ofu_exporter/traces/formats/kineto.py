@@ -174,7 +174,7 @@ class _Trace:
             fill = arguments.get("blocks per SM")
             fill = min(max(fill, -1.0), 1e9) if isinstance(fill, (int, float)) else -1.0
             ids = _whole(arguments, "stream"), _whole(arguments, "correlation")
-            self.timeline.ran(gpu, name, times, ids, fill)
+            self.timeline.add_event(gpu, name, times, ids, fill)
         elif kind != "python" or _PYTHON.search(name[:LONGEST_NAME]):
             call = _whole(arguments, "correlation") if kind == "called" else None
             self.timeline.did(_thread(event), name, times, call)

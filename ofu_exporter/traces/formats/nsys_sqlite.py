@@ -128,7 +128,7 @@ def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor, names: NameOf) -> No
     for gpu, name, start, end, stream, correlation in rows:
         if (times := _times(start, end)) and (named := names(name)) is not None:
             ids = _whole(stream), _whole(correlation)
-            timeline.ran(_whole(gpu), named, times, ids, -1.0)
+            timeline.add_event(_whole(gpu), named, times, ids, -1.0)
 
 
 def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor, names: NameOf) -> None:

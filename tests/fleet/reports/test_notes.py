@@ -18,7 +18,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
     JobSums,
     ModelSums,
 )
-from ofu_exporter.fleet.reports.notes import _of_nodes, _of_rules, listed
+from ofu_exporter.fleet.reports.notes import _of_nodes, _of_rules
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from tests.fleet.reports.test_fleet_report import (
@@ -117,12 +117,6 @@ def test_nodes_that_were_away_stand_by_their_hours_with_what_all_lost() -> None:
         "Nodes that were away, for 28.0 GPU-hours in all: a/n1 (2.0 h), a/n2 (1.5 h)",
         "Nodes that were away, for 4.0 GPU-hours in all: n3 (1.0 h)",
     ]
-
-
-@every([(20, ""), (21, " and 1 more"), (25, " and 5 more")])
-def test_more_than_twenty_names_are_counted(count: int, more: str) -> None:
-    names = [f"n{number}" for number in range(count)]
-    assert listed(names) == ", ".join(names[:20]) + more
 
 
 def test_jobs_that_ended_unseen_stand_by_what_they_may_have_held() -> None:

@@ -53,8 +53,8 @@ def test_a_last_line_without_an_end_is_as_old_as_the_file(log: Path) -> None:
     append(log, "old\nhalf")
     source = LogFile(log, from_start=True)
     assert list(source.read()) == [TailLine("old", False)]
-    assert list(source.rest()) == [TailLine("half", False)]
-    assert list(source.rest()) == [], "and is given once"
+    assert list(source.take_rest()) == [TailLine("half", False)]
+    assert list(source.take_rest()) == [], "and is given once"
 
 
 @pytest.mark.parametrize("old", ["old1\nold2\n", "old1\nold\n"])
@@ -103,7 +103,7 @@ def test_half_a_line_waits_for_its_other_half(log: Path) -> None:
         append(log, piece)
         found = texts(source)
     assert found == ["abc"]
-    assert [line.text for line in source.rest()] == ["d"]
+    assert [line.text for line in source.take_rest()] == ["d"]
 
 
 def test_a_file_that_comes_later_is_read_from_its_start(log: Path) -> None:
@@ -166,7 +166,7 @@ def test_bytes_that_are_no_text_cost_only_themselves(log: Path) -> None:
     source = LogFile(log, from_start=False)
     append(log, b"\xff\xfe\x00\ngood\n\xff")
     assert texts(source) == ["\ufffd\ufffd\x00", "good"]
-    assert list(source.rest()) == [TailLine("\ufffd", True)]
+    assert list(source.take_rest()) == [TailLine("\ufffd", True)]
 
 
 def test_a_line_without_end_needs_no_memory(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_a_closed_file_has_nothing_more(log: Path) -> None:
     assert texts(source) == ["one"]
     source.close()
     assert not source.is_there
-    assert list(source.rest()) == []
+    assert list(source.take_rest()) == []
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_a_pipe_ends_with_its_writer(pipe: tuple[int, int]) -> None:
     os.close(writing)
     assert texts(source) == ["two"]
     assert source.ended
-    assert list(source.rest()) == [TailLine("three", True)]
+    assert list(source.take_rest()) == [TailLine("three", True)]
 
 
 def test_a_line_of_a_pipe_may_be_too_long_too(

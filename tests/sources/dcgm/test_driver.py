@@ -96,9 +96,9 @@ def test_each_sample_of_the_tensor_counter_is_a_part_of_the_window(node: DcgmNod
     node.scenario.gpu(0, tensor=0.7, hmma=0.6)
     (reading,) = node.window(probe, 1.0)
     at = [START + second for second in (1.0, 1.5, 2.0, 2.5, 3.0)]
-    assert [(part.start, part.end) for part in reading.parts] == list(itertools.pairwise(at))
-    assert [p.tensor_active for p in reading.parts] == pytest.approx([0.2, 0.2, 0.7, 0.7])
-    assert [p.pipes["hmma"] for p in reading.parts] == pytest.approx([0.1, 0.1, 0.6, 0.6])
+    assert [(part.start, part.end) for part in reading.samples] == list(itertools.pairwise(at))
+    assert [p.tensor_active for p in reading.samples] == pytest.approx([0.2, 0.2, 0.7, 0.7])
+    assert [p.pipes["hmma"] for p in reading.samples] == pytest.approx([0.1, 0.1, 0.6, 0.6])
     assert reading.pipes["hmma"] == pytest.approx(0.35)
 
 
@@ -165,7 +165,7 @@ def test_what_else_the_gpu_did_is_told_of_the_same_seconds(node: DcgmNode) -> No
     assert (found.engine, found.sm, found.dram, found.fp32) == pytest.approx((0.8, 0.6, 0.5, 0.1))
     assert (found.fp64, found.pcie_sent, found.nvlink_received) == (0.0, 0.0, 0.0)
     assert found.energy_joules == pytest.approx(400.0 * (reading.end - reading.start), rel=0.01)
-    assert all(part.sm == pytest.approx(0.6) for part in reading.parts)
+    assert all(part.sm == pytest.approx(0.6) for part in reading.samples)
 
 
 def test_an_instance_has_no_links_and_no_energy(node: DcgmNode) -> None:

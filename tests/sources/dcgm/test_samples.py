@@ -147,8 +147,8 @@ def test_every_field_keeps_its_own_phase(late: float) -> None:
     last = 6 if late == 0 else 5
     (reading,) = made.readings(anchor(6))
     assert spans([reading]) == [(0, last)]
-    assert [p.pipes["hmma"] for p in reading.parts] == pytest.approx(
-        [p.tensor_active / 2 for p in reading.parts], abs=1e-9
+    assert [p.pipes["hmma"] for p in reading.samples] == pytest.approx(
+        [p.tensor_active / 2 for p in reading.samples], abs=1e-9
     )
     assert reading.cycles == CycleTotals(1000.0 * last, sum(100.0 * n for n in range(last + 1)))
     assert made.missing == frozenset()
@@ -157,8 +157,8 @@ def test_every_field_keeps_its_own_phase(late: float) -> None:
 @pytest.mark.parametrize("late", [0.0, 0.206, 0.49])
 def test_fp64_cycles_are_a_pipe_where_the_host_engine_counts_them(late: float) -> None:
     (reading,) = watched(late).readings(anchor(6))
-    assert [p.pipes["dmma"] for p in reading.parts] == pytest.approx(
-        [p.tensor_active / 2 for p in reading.parts]
+    assert [p.pipes["dmma"] for p in reading.samples] == pytest.approx(
+        [p.tensor_active / 2 for p in reading.samples]
     )
 
 
@@ -194,7 +194,7 @@ def test_fp64_cycles_are_a_share_of_the_cycles_of_the_same_sample(late: float) -
             taken = max(take for take in takes if take <= stamp + 1e-9 or take == takes[0])
             made.add(sample(field, stamp, share * cycles(taken) if share else 0.5))
     shares = [
-        p.pipes["dmma"] for r in made.readings(anchor(10)) for p in r.parts if "dmma" in p.pipes
+        p.pipes["dmma"] for r in made.readings(anchor(10)) for p in r.samples if "dmma" in p.pipes
     ]
     assert shares == pytest.approx([0.25] * len(shares), abs=1e-9)
     assert bool(shares) == (late != 0.0004), "totals of two samples make no share"
@@ -243,10 +243,12 @@ def test_a_client_that_watches_faster_decides_when_samples_are_taken() -> None:
         made.add(sample(PIPES["hmma"], tenth / 10 + 0.03, tenth / 100))
     (reading,) = made.readings(anchor(4.2))
     assert spans([reading]) == [(0.07, 4.03)], "the polls of the pipe before show nothing"
-    assert [round(part.end - 50.0, 6) for part in reading.parts[1:]] == [
+    assert [round(part.end - 50.0, 6) for part in reading.samples[1:]] == [
         1.03, 1.53, 2.03, 2.53, 3.03, 3.53, 4.03
     ]  # fmt: skip
-    assert reading.parts[-1].pipes == {"hmma": pytest.approx((0.36 + 0.37 + 0.38 + 0.39 + 0.4) / 5)}
+    assert reading.samples[-1].pipes == {
+        "hmma": pytest.approx((0.36 + 0.37 + 0.38 + 0.39 + 0.4) / 5)
+    }
 
 
 def test_samples_that_overlap_or_leave_a_gap_widen_the_error_of_their_window() -> None:
@@ -366,9 +368,9 @@ def test_whatever_other_fields_do_the_tensor_counters_time_counts_once(
     assert all(before.end == after.start for before, after in itertools.pairwise(found))
     assert all(r.tensor_active == pytest.approx(0.25) for r in found)
     for reading in found:
-        assert reading.parts[0].start == reading.start
-        assert reading.parts[-1].end == reading.end
-        assert all(a.end == b.start for a, b in itertools.pairwise(reading.parts))
+        assert reading.samples[0].start == reading.start
+        assert reading.samples[-1].end == reading.end
+        assert all(a.end == b.start for a, b in itertools.pairwise(reading.samples))
     # A field is waited for as long as it may still come: two and a half intervals, and a sample that is cut.
     assert found[-1].end >= 50.0 + 60.0 - 4.0 - 7.0
     assert found[0].start <= 50.0 + 8.0

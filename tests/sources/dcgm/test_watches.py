@@ -223,7 +223,7 @@ def test_whatever_phase_a_field_has_every_number_is_of_the_windows_own_time(
     assert len(found) >= 4
     assert all(a.end == b.start for a, b in itertools.pairwise([first, *found]))
     for reading in found:
-        for part in reading.parts:
+        for part in reading.samples:
             assert part.tensor_active == pytest.approx(work.mean(part.start, part.end), abs=1e-6)
         # Of a field that ends elsewhere than the window, a sample is cut at each end.
         cut = 0.03 if field == PIPES["hmma"] else 1e-6

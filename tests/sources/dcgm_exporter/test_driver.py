@@ -1136,7 +1136,7 @@ def asked(pace: PagePace, window: float, step: float, seconds: float) -> list[fl
         if number % round(window / step) == 0:
             pace.begin_window(now)
             times.append(now)
-        elif pace.is_due(now):
+        elif pace.check_due(now):
             times.append(now)
     return times
 

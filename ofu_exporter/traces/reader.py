@@ -1,4 +1,4 @@
-"""Reads traces in a process of its own, for an agent: `python -m ofu_exporter.traces.reading UID FILE...`.
+"""Reads traces in a process of its own, for an agent: `python -m ofu_exporter.traces.reader UID FILE...`.
 
 The files are a user's, and may be anything. Each is opened without following a link, has to be a regular file of that
 user and no larger than a node reads, and the process has limits of memory and CPU time. It prints one line of JSON.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports import figures
 from tests.helpers.every import every
 
 
 @every([(0.14, "0.14"), (8.0, "8"), (0.0, "0"), (64.001, "64"), (None, "-")])
 def test_a_part_of_a_gpu_is_not_none(value: float | None, shown: str) -> None:
-    assert tables.gpus(value) == shown
+    assert figures.gpus(value) == shown
 
 
 @every([(0.4, "0.4"), (-0.04, "0.0"), (-0.4, "-0.4"), (12.4, "12"), (None, "-")])
 def test_few_gpu_hours_have_a_decimal_and_nothing_has_no_sign(
     value: float | None, shown: str
 ) -> None:
-    assert tables.hours(value) == shown
+    assert figures.hours(value) == shown

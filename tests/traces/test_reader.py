@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parent / "example_rank0.json.gz"
 def read(*files: Path, uid: int | None = None) -> Any:
     """What the real process prints."""
     user = str(os.getuid() if uid is None else uid)
-    command = [sys.executable, "-m", "ofu_exporter.traces.reading", user, *map(str, files)]
+    command = [sys.executable, "-m", "ofu_exporter.traces.reader", user, *map(str, files)]
     done = subprocess.run(command, capture_output=True, check=True, timeout=600)
     return json.loads(done.stdout)
 

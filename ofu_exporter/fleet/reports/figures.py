@@ -1,0 +1,48 @@
+"""Writes figures as the tables and pages of reports show them."""
+
+from __future__ import annotations
+
+from ofu_exporter.support.percent import percent
+
+NONE = "-"
+
+
+def rounded(value: float | None, digits: int = 0) -> str:
+    """A number without a sign where it is shown as 0."""
+    return NONE if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"
+
+
+def hours(value: float | None) -> str:
+    """GPU-hours, with a decimal if they are few."""
+    return rounded(value, 0 if value is None or abs(value) >= 10 else 1)
+
+
+def gpus(value: float | None) -> str:
+    """A number of GPUs; a part of one with two decimals, as of MIG instances."""
+    return rounded(
+        value, 0 if value is None or abs(value - round(value)) < 0.005 or value > 10 else 2
+    )
+
+
+def gpu_count(value: float | None) -> str:
+    """A number of GPUs with its noun."""
+    count = gpus(value)
+    return f"{count} GPU{'' if count == '1' else 's'}"
+
+
+def counted(count: int, what: str) -> str:
+    """A count with its noun, as in 1 hour and 2 hours."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def points(value: float | None) -> str:
+    """A difference of ratios in percentage points."""
+    return NONE if value is None else rounded(100 * value, 1)
+
+
+def share(value: float | None) -> str:
+    return percent(value, NONE)
+
+
+def money(value: float | None, currency: str) -> str:
+    return NONE if value is None else f"{value:,.0f} {currency}"
