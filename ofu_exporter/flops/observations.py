@@ -9,6 +9,7 @@ from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.ofu.honest_ratio import HonestRatio, honest_ratio
 from ofu_exporter.values import quantities
+from ofu_exporter.values.reading import overstated_by_clock
 from ofu_exporter.values.reported import Compared
 
 POINT = 0.01
@@ -27,6 +28,13 @@ class Observation:
     """The MFU that the report should have, if throughput, model and GPUs are known."""
     is_error_assumed: bool = False
     """Whether nobody has measured the error of OFU."""
+    is_clock_read: bool = False
+    """Whether the SM clock of OFU was read, not counted: then OFU may be too high besides."""
+
+    @property
+    def overstated(self) -> float:
+        """By how much, at most."""
+        return overstated_by_clock(self.ofu) if self.is_clock_read else 0.0
 
 
 def honest(facts: CauseFacts) -> HonestRatio:
@@ -40,7 +48,8 @@ def compared(observation: Observation, facts: CauseFacts) -> Divergence:
     mfu, ofu, error = observation.mfu, observation.ofu, observation.standard_error
     divergence.check(mfu, ofu, error, quantities.MOST_EXPLAINED)
     variance = 0.0 if observation.is_error_assumed else error**2
-    result = divergence.compare_sums(Compared(mfu, ofu, 1.0, variance), 1.0, thresholds_of(facts))
+    sums = Compared(mfu, ofu, 1.0, variance, overstated_seconds=observation.overstated)
+    result = divergence.compare_sums(sums, 1.0, thresholds_of(facts))
     assert result is not None
     return result
 

@@ -195,6 +195,8 @@ def _command(reported: ReportedMfu) -> str:
     words = [f"--mfu {reported.mfu_ratio:.2%}", f"--ofu {reported.utilization_ratio:.2%}"]
     if reported.stderr_ratio is not None:
         words.append(f"--ofu-stderr {reported.stderr_ratio:.2%}")
+    if not reported.overstated_seconds:
+        words.append("--clock cycles")
     if reported.precision:
         mix = (f"{name}={share:g}" for name, share in reported.precision.items())
         words.append(f"--precision {','.join(mix)}")

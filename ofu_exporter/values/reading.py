@@ -34,6 +34,11 @@ MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
 
+def overstated_by_clock(utilization: float) -> float:
+    """By how much an OFU whose clock was read may be too high."""
+    return utilization * (1 - 1 / (1 + READ_CLOCK_EXCESS))
+
+
 class ClockSample(NamedTuple):
     """One point read of the SM clock."""
 
@@ -216,9 +221,9 @@ class Window(NamedTuple):
     @property
     def overstated(self) -> float:
         """By how much the OFU may be too high beyond its standard error, because its clock was read, not counted."""
-        if self.clock_method == "cycles":
-            return 0.0
-        return (self.utilization or 0.0) * (1 - 1 / (1 + READ_CLOCK_EXCESS))
+        return (
+            0.0 if self.clock_method == "cycles" else overstated_by_clock(self.utilization or 0.0)
+        )
 
     @property
     def gpu_seconds(self) -> float:

@@ -9,16 +9,33 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.ofu.divergence import compare_sums
+from ofu_exporter.values.reading import Window
+from ofu_exporter.values.reported import Compared
 from tests.flops.counting import CONFIGS
 from tests.helpers.in_process import as_json, call, shown
 
 ROOT = Path(__file__).parents[2]
 LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")
 H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
+CYCLES = ("--clock", "cycles")
+
+
+def test_the_verdict_is_the_agents_which_allows_for_a_clock_that_was_read() -> None:
+    numbers = ("explain", "--mfu", "0.26", "--ofu", "0.34")
+    told = [as_json(*numbers, *args)["verdict"] for args in ((), ("--clock", "read"), CYCLES)]
+    of_window = Window(0, 600, 0.3, {}, 1.4e9, 0.34, clock_method="polled").overstated
+    agents = compare_sums(Compared(156, 204, 600, overstated_seconds=600 * of_window))
+    assert agents
+    assert told == [agents.verdict, "agree", "mfu_below_ofu"]
+    assert "OFU may be 3.91% lower" in shown(*numbers)
+    assert "may be" not in shown(*numbers, *CYCLES) + shown(
+        "explain", "--mfu", "0.5", "--ofu", "0.3"
+    )
 
 
 def test_json() -> None:
-    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34")
+    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES)
     assert list(out) == ["observed_ratio", "verdict", "advice", "tied", "not_tried", "causes"]
     assert out["not_tried"]["hybrid_as_dense"] == ["config"]
     assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
@@ -58,7 +75,7 @@ def test_more_than_100_percent_is_named() -> None:
 
 
 def test_facts_exclude() -> None:
-    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34", "--recompute", "none")
+    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES, "--recompute", "none")
     assert "activation_recompute" not in str(out["causes"])
     told = as_json("explain", "--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
     assert told["causes"][0]["cause"] == "sparse_peak"
@@ -152,11 +169,14 @@ def test_what_would_tell_causes_apart_is_named_by_its_options() -> None:
 def test_csv_has_a_row_for_each_cause_and_one_where_there_is_none() -> None:
     found = [
         *csv.DictReader(
-            io.StringIO(shown("explain", "--mfu", "0.26", "--ofu", "0.34", "--format", "csv"))
+            io.StringIO(
+                shown("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES, "--format", "csv")
+            )
         )
     ]
     assert [row["cause"] for row in found] == [
-        each["cause"] for each in as_json("explain", "--mfu", "0.26", "--ofu", "0.34")["causes"]
+        each["cause"]
+        for each in as_json("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES)["causes"]
     ]
     assert {row["verdict"] for row in found} == {"mfu_below_ofu"}
     (agree,) = csv.DictReader(

@@ -73,8 +73,8 @@ def test_the_text_of_a_job_that_reports() -> None:
         "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
         "Likeliest cause (2 fit equally well): fp8_peak_for_bf16: "
         "the peak of fp8 is twice that of bf16",
-        "With more facts: ofu-exporter explain --mfu 40.00% --ofu 34.00% --gpu NAME --gpus N "
-        "--config FILE --seq-len N --tokens-per-second N",
+        "With more facts: ofu-exporter explain --mfu 40.00% --ofu 34.00% --clock cycles --gpu NAME "
+        "--gpus N --config FILE --seq-len N --tokens-per-second N",
         "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds",
     ]
     assert "No known cause fits" in summary_text(reporting(causes=Causes())).splitlines()
