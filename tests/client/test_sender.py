@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ofu_exporter.client.channel import AgentAnswer
 from tests.client.test_reporter import REFUSED, reporting, until_counted, warnings
 from tests.doubles.report_agent import Reply, refusal, report_agent
 
@@ -85,6 +87,17 @@ def test_too_many_is_heeded_for_as_long_as_asked() -> None:
             until_counted(reporter, "dropped", 20)
             assert reporter.counts["refused"] == 1
         assert len(agent.reports) == 1
+
+
+def test_each_too_many_doubles_the_wait_and_another_refusal_ends_that() -> None:
+    with report_agent() as agent, reporting(agent.url) as reporter:
+        sender = reporter._sender
+        assert sender is not None
+        for status, refused, waits in ((429, 1, 0.9), (429, 2, 1.9), (422, 0, 0.0), (429, 1, 0.9)):
+            begun, sender._quiet_until = time.monotonic(), 0.0
+            sender._judge(AgentAnswer(status, b"{}", ""))
+            assert (sender._misses, sender._quiet_until > 0) == (refused, status == 429)
+            assert not waits or sender._quiet_until - begun >= waits * sender._every
 
 
 @pytest.mark.parametrize(
