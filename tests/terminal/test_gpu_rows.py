@@ -95,6 +95,8 @@ def test_a_node_has_a_character_for_each_gpu_and_one_that_is_away_a_sentence() -
     assert levels[7] == AWAY
     assert shown(first, "measured") == "7/8"
     assert shown(gone, "gpus") == "does not answer: timed out"
+    assert {"node-17", "ada", "grace", "alan"} <= {*first.words.split()}
+    assert gone.words == "node-99 does not answer: timed out"
 
 
 def test_the_mean_of_hours_weighs_gpus_and_leaves_gaps_out() -> None:

@@ -75,3 +75,12 @@ def test_only_gpus_that_are_held_without_work_are_idle() -> None:
     (row,) = idle_rows(one_node())
     assert (shown(row, "gpu"), shown(row, "user")) == ("6", "alan")
     assert shown(row, "idle") == "an hour or more"
+    assert {"6", "alan"} <= {*row.words.split()}
+
+
+def test_rows_of_jobs_and_users_are_found_by_names_and_verdicts() -> None:
+    rows = {shown(row, "job"): row for row in job_rows(many_nodes(nodes=2))}
+    for words in (MOE.job_id, MOE.name, MOE.user, MOE.account, "node-17 node-18", "above OFU"):
+        assert words in rows[MOE.job_id].words
+    by_user = {shown(row, "user"): row for row in user_rows(one_node())}
+    assert {"grace", MOE.job_id} <= {*by_user["grace"].words.split()}

@@ -23,6 +23,23 @@ def told(progress: ProgressSums) -> FleetReport:
 STEPS = {"starting": 4.0, "held_idle": 10.0, "alone": 6.0, "done_again": 20.0}
 
 
+def test_of_jobs_that_tell_less_what_they_tell_is_added() -> None:
+    """One states steps, one is watched alone, and of one nothing is known: it loses nothing."""
+    jobs = [job(str(n), "alice", JobSums(100.0, 100.0, 30.0)) for n in range(3)]
+    fleet = history(*jobs)
+    fleet.progress[jobs[0].key] = ProgressSums(100.0, STEPS, 0.0, step=90.0, restarts=2.0)
+    watched = {"starting": 1.0, "held_idle": 2.0, "alone": 3.0}
+    fleet.progress[jobs[1].key] = ProgressSums(50.0, watched, 0.0)
+    (row, *_) = (each for each in report(fleet).progress if each.by == "all")
+    assert (row.held_gpu_hours, row.watched_ratio) == (300.0, 0.5)
+    assert row.together_gpu_hours == pytest.approx(300 - 20 - 6)
+    assert row.progress_gpu_hours == pytest.approx(300 - 20 - 6 - 20)
+    assert (row.starting_gpu_hours, row.done_again_gpu_hours) == (5.0, 20.0)
+    assert row.restarts == 2
+    fleet.progress.clear()
+    assert report(fleet).progress == []
+
+
 def test_the_ratios_multiply_to_the_share_of_the_last_factor() -> None:
     steps = told(ProgressSums(100.0, STEPS, 0.0, step=90.0, restarts=2.0)).chain
     hours = {step.factor: step.gpu_hours for step in steps}

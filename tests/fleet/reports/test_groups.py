@@ -29,6 +29,15 @@ def test_a_job_on_unknown_gpus_leaves_it_unknown_which_ones_were_free() -> None:
     assert found.days[0].cost is None
 
 
+def test_days_of_unknown_gpus_stand_before_those_of_known_ones() -> None:
+    jobs = [
+        job(str(n), "alice", JobSums(10.0), models=models)
+        for n, models in enumerate([{"B200": 1.0}, {H100: 1.0}, {}, {"A100": 1.0}])
+    ]
+    held = [row.model for row in report(history(*jobs, installed=0.0)).days]
+    assert held == [None, "A100", "B200", H100]
+
+
 def test_of_a_job_of_two_models_no_more_is_free_than_it_left() -> None:
     """Its hours of each model on a day are guessed: 70 of each, and there are 50 of one."""
     mixed = job("1", "alice", JobSums(140.0), models={H100: 1.0, "A100": 1.0})
