@@ -186,6 +186,27 @@ def test_openapi_describes_the_reading_side(client: httpx.Client) -> None:
     assert {"/healthz", "/readyz"} <= set(paths)
 
 
+PLAIN_NAMES = """
+node gpu uuid gpu_instance name driver source sources gpus jobs scheduler job_id job_name user account partition
+namespace window seconds tensor_active_ratio sm_clock_hz up simulated detail gpu_step_seconds job_step_seconds
+end mfu verdict cause expected_ratio misfit evidence warnings
+"""
+"""Of fields that need no more words than their names."""
+
+
+def test_all_other_fields_of_answers_are_described(client: httpx.Client) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    of_nodes = ("NodeJson", "NodeGpu", "NodeJob", "GpuJson", "WindowJson", "SourceJson")
+    of_hours, of_reports = ("HistoryJson", "GpuHour", "JobHour"), ("MfuReport", "MfuAnswer")
+    bare = {
+        name
+        for each in (*of_nodes, *of_hours, *of_reports, "Comparison", "LikelyCause")
+        for name, field in schemas[each]["properties"].items()
+        if "description" not in field
+    }
+    assert bare == {*PLAIN_NAMES.split()}
+
+
 @pytest.fixture(scope="module")
 def text() -> str:
     page = Page(FakeClock())
