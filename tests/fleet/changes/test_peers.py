@@ -99,6 +99,14 @@ def test_three_peers_beside_itself_are_the_fewest_to_be_judged_by(
     assert compare(peers.gpus, "ofu", "gpu").row.count == compared
 
 
+@pytest.mark.parametrize(("ofu", "compared"), [(0.0, 4), (0.001, 4), (0.0011, 5)])
+def test_a_gpu_that_did_next_to_nothing_is_no_peer(ofu: float, compared: int) -> None:
+    peers = PeerHours()
+    for _ in range(50):
+        peers.add(PeerGroup("", "1", "H100"), {place(n, 0): 0.4 if n else ofu for n in range(5)})
+    assert compare(peers.gpus, "ofu", "gpu").row.count == compared
+
+
 def test_too_few_hours_say_nothing_and_are_counted() -> None:
     peers = PeerHours()
     for _ in range(5):
