@@ -85,3 +85,4 @@ def test_a_gpu_that_is_handed_on_keeps_the_names_that_schedulers_call_it_by() ->
         replace(other, minor=3),
     ]
     assert chosen({"page": [part]}, {A30.uuid: "page"}) == [part]
+    assert chosen({"nvml": [whole]}, {A30.uuid: "nvml"}) == [whole]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.node_json import NodeJson, idle_seconds, mean_ofu, node_state
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 
@@ -62,6 +63,8 @@ def test_the_ofu_of_the_node_is_the_mean_of_those_that_are_measured(node: NodeJs
 def test_before_the_first_snapshot_nothing_is_known() -> None:
     empty = node_state(None, History(), "n", 0.0, Faults())
     assert (empty.unix, empty.utilization_ratio, empty.gpus, empty.sources) == (None, None, [], [])
+    untimed = Snapshot(0.0, (), SourceHealth("nvml"))
+    assert node_state(untimed, History(), "n", 0.0, Faults()).unix is None
 
 
 @given(st.lists(st.none() | st.floats(0, 1)))

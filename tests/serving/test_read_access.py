@@ -346,6 +346,7 @@ async def test_after_a_wrong_password_the_next_hash_waits_four_times_as_long(
     assert not await passwords.are_right("a", "alice", b"guess")
     assert not await passwords.are_right("a", "alice", b"another")
     assert len(rests) >= 1
+    assert REST == 4.0, "docs/access.md says so"
     assert all(seconds >= REST and seconds % REST == 0 for seconds in rests)
 
 

@@ -137,12 +137,12 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
         sums.installed for (_, name, _), sums in history.models.items() if name == cluster
     )
     absent = [node for node in history.absent if node.cluster == cluster]
-    away = sum(node.gpu_hours for node in absent)
-    whole = (gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)) or 1.0
+    whole = gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)
+    away = min(1.0, sum(node.gpu_hours for node in absent) / whole) if gpu_hours else 0.0
     return ClusterRow(
         cluster=cluster,
         gpus=_most(sorted(_gpus(history, cluster))),
-        covered_ratio=min(1.0, covered / len(hours)) * (1 - away / whole) if hours else 0.0,
+        covered_ratio=min(1.0, covered / len(hours)) * (1 - away) if hours else 0.0,
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )

@@ -176,7 +176,15 @@ def test_hours_of_nodes_that_were_away_are_not_covered_in_their_own_cluster() ->
         AbsentNode(cluster, "n1", {FIRST: 0.5, FIRST + 1: 1.0}, gpus, is_back)
         for cluster, gpus, is_back in [("a", 8.0, False), ("a", 4.0, True), ("b", 16.0, True)]
     ]
-    assert cluster_row(found, "a").covered_ratio == pytest.approx(1 - (12 + 6) / (400 + 12))
+    found.covered = dict.fromkeys(found.recorded, 0.75) | {("b", FIRST): 1.0}
+    found.raw = {("b", FIRST)}
+    row = cluster_row(found, "a")
+    assert row.covered_ratio == pytest.approx(0.75 * (1 - (12 + 6) / (400 + 12)))
+    assert (row.recorded_hours, row.raw_hours) == (48, 0)
+    found.covered = {}
+    other = cluster_row(found, "b")
+    assert (other.recorded_hours, other.raw_hours) == (0, 1)
+    assert other.covered_ratio == pytest.approx(1 / 48), "it is not known how many GPUs there are"
 
 
 @every(["user", "job"])
