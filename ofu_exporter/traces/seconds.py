@@ -58,7 +58,7 @@ class CellKey(NamedTuple):
     operator: int
     scope: int
     idle: Idle | None
-    is_small: bool
+    is_small: bool = False
 
 
 class Split:
@@ -113,7 +113,7 @@ class Split:
     def _number(self, key: CellKey) -> int:
         number = self._numbers.get(key)
         if number is None and len(self._keys) >= MOST_CELLS:
-            key = CellKey(key.kind, NOTHING, NOTHING, 0, key.idle, False)
+            key = CellKey(key.kind, NOTHING, NOTHING, 0, key.idle)
             number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._keys)
@@ -146,7 +146,7 @@ class Split:
         launched = min(max(launches.starts[place], gap.start), gap.end)
         for pause, seconds in self._paused(gap.start, launched):
             left -= seconds
-            yield seconds, CellKey(IDLE_PART, pause.name, operator, scope, pause.idle, False)
+            yield seconds, CellKey(IDLE_PART, pause.name, operator, scope, pause.idle)
             if pause.start < gap.start and pause.idle in _DRAINED:
                 drained = pause
         if left > 0:
@@ -154,7 +154,7 @@ class Split:
             name = NOTHING if drained is None else drained.name
             yield (
                 left,
-                CellKey(IDLE_PART, name, operator, scope, drained.idle if drained else why, False),
+                CellKey(IDLE_PART, name, operator, scope, drained.idle if drained else why),
             )
 
     def _queued(
@@ -165,11 +165,11 @@ class Split:
         waits = self._has_streams and left > QUEUED_GAP
         for pause, seconds in self._paused(gap.start, gap.end) if waits else ():
             left -= seconds
-            yield seconds, CellKey(IDLE_PART, pause.name, operator, scope, Idle.STALLED, False)
+            yield seconds, CellKey(IDLE_PART, pause.name, operator, scope, Idle.STALLED)
         if left > 0:
             why = Idle.OTHER_STREAM if waits else Idle.BETWEEN_LAUNCHES
             why = why if is_known else Idle.UNKNOWN
-            yield left, CellKey(IDLE_PART, NOTHING, operator, scope, why, False)
+            yield left, CellKey(IDLE_PART, NOTHING, operator, scope, why)
 
     def _paused(self, start: float, end: float) -> Iterator[tuple[Pause, float]]:
         """The pauses within a time; times come in order."""

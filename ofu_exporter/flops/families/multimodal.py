@@ -38,7 +38,7 @@ Read = Callable[[Fields, str], Model]
 ReadTower = Callable[[Fields, int], Tower]
 
 
-def _whole(name: str, inputs: int, outputs: int, merged: int, bias: bool) -> Term:
+def _whole(name: str, inputs: int, outputs: int, merged: int, *, bias: bool) -> Term:
     """A linear layer on every `merged` patches together, hence 1/`merged` of its FLOPs per patch."""
     term = outside(name, Part.PROJECTION, inputs, outputs, PER_PATCH, bias=bias)
     return replace(term, flops=2 * inputs // merged * outputs)
@@ -63,13 +63,13 @@ def llama_4(fields: Fields, out: int) -> Tower:
         yield embedding("vision.embed_positions", rows, hidden)
         yield vector("vision.norms", hidden + 2 * layer_norm(hidden), in_layers=False)
         yield from encoder(hidden, (layer,) * depth, IMAGE, "vision.")
-        yield _whole("vision.adapter.fc1", width, wide[0], merged, False)
+        yield _whole("vision.adapter.fc1", width, wide[0], merged, bias=False)
         yield replace(
             outside("vision.adapter.fc2", Part.PROJECTION, wide[1], wide[1], PER_PATCH, bias=False),
             flops=2 * wide[1] * wide[1] // merged,
         )
         through = fields.size("vision_output_dim")
-        yield _whole("vision.projector", through, out, merged, False)
+        yield _whole("vision.projector", through, out, merged, bias=False)
 
     return Tower(depth, merged, merge(terms()))
 
@@ -90,7 +90,7 @@ def gemma_4(fields: Fields, out: int) -> Tower:
             "vision.embed_positions", 2 * fields.size("position_embedding_size"), hidden
         )
         yield from encoder(hidden, (layer,) * depth, IMAGE, "vision.")
-        yield _whole("vision.projector", hidden, out, merged, False)
+        yield _whole("vision.projector", hidden, out, merged, bias=False)
 
     return Tower(depth, merged, merge(terms()))
 
@@ -116,8 +116,8 @@ def kimi(fields: Fields, out: int) -> Tower:
         yield embedding("vision.embed_positions", rows, hidden)
         yield from encoder(hidden, (layer,) * depth, IMAGE, "vision.")
         yield vector("vision.norms", 2 * layer_norm(hidden), in_layers=False)
-        yield _whole("vision.projector.in", merged * hidden, merged * hidden, merged, True)
-        yield _whole("vision.projector.out", merged * hidden, out, merged, True)
+        yield _whole("vision.projector.in", merged * hidden, merged * hidden, merged, bias=True)
+        yield _whole("vision.projector.out", merged * hidden, out, merged, bias=True)
 
     return Tower(depth, merged, merge(terms()))
 
