@@ -17,7 +17,7 @@ from ofu_exporter.values.reading import ClockSample
 
 CLOCK_STEP_HZ = 15e6
 """The driver sets the SM clock in steps of this size (`nvidia-smi -q -d SUPPORTED_CLOCKS`): no read is more exact."""
-ROUNDING = CLOCK_STEP_HZ**2 / 12
+ROUNDING_VARIANCE = CLOCK_STEP_HZ**2 / 12
 """Variance of a read that is rounded to such a step."""
 BLIND_SECONDS = 2.5
 """Where the next read is farther away than this, the clock can have been anything the card can do. Chosen: with 1 the
@@ -220,7 +220,7 @@ def _variances(hz: Sequence[float]) -> list[float]:
     squares = [(b - a) ** 2 / 2 for a, b in itertools.pairwise(hz)]
     first, last = (squares[0], squares[-1]) if squares else (0.0, 0.0)
     beside = zip([first, *squares], [*squares, last], strict=True)
-    return [(left + right) / 2 + ROUNDING for left, right in beside]
+    return [(left + right) / 2 + ROUNDING_VARIANCE for left, right in beside]
 
 
 def _usual_gap(ats: Sequence[float]) -> float:

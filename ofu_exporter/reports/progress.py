@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.progress import (
     MOST_RECOVERIES,
-    MOST_RUNS,
+    MOST_RUN_LINES,
     MOST_SPANS,
     Fall,
     Progress,
@@ -330,4 +330,4 @@ def _with_span(
 def with_line(lines: Mapping[str, RunLine], run: str, line: RunLine) -> Mapping[str, RunLine]:
     """The lines with one that was heard of now, without the oldest of too many."""
     others = {name: each for name, each in lines.items() if name != run}
-    return dict([*others.items(), (run, line)][-MOST_RUNS:])
+    return dict([*others.items(), (run, line)][-MOST_RUN_LINES:])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.losses import known_sum
 
-MOST_RUNS = 16
+MOST_RUN_LINES = 16
 """Most lines of runs of one job that are remembered; the one that was not heard of for longest is forgotten."""
 MOST_RECOVERIES = 16
 MOST_SPANS = 32
@@ -153,7 +153,7 @@ class Progress:
             and all(time is None or 0 <= time <= _LATEST for time in times)
             and all(seconds is None or 0 <= seconds < math.inf for seconds in sums)
             and 0 <= self.restarts < STEPS
-            and len(self.lines) <= MOST_RUNS
+            and len(self.lines) <= MOST_RUN_LINES
             and len(self.recoveries) <= MOST_RECOVERIES
             and len(self.again) <= MOST_SPANS
             and len(self.unsure) <= MOST_SPANS
@@ -172,7 +172,7 @@ class Progress:
             lines[run] = max(line, other_line, key=lambda one: one.step)
         return replace(
             last,
-            lines=dict([*lines.items()][-MOST_RUNS:]),
+            lines=dict([*lines.items()][-MOST_RUN_LINES:]),
             restarts=max(self.restarts, other.restarts),
             done_again_seconds=known_sum((self.done_again_seconds, other.done_again_seconds)),
             evaluation_seconds=known_sum((self.evaluation_seconds, other.evaluation_seconds)),

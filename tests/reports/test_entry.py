@@ -17,7 +17,7 @@ from ofu_exporter.ofu.starting import settled
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.reports.owner import stepped
 from ofu_exporter.values.job import Job, JobKey
-from ofu_exporter.values.progress import MOST_RUNS
+from ofu_exporter.values.progress import MOST_RUN_LINES
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import ErrorMethod, ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView
@@ -225,10 +225,10 @@ def test_a_restart_that_reports_and_then_the_scheduler_tell_counts_once(
 
 
 def test_of_the_runs_of_a_job_so_many_are_remembered(desk: Desk) -> None:
-    for n in range(MOST_RUNS + 3):
+    for n in range(MOST_RUN_LINES + 3):
         desk.report(step=n, run=f"run-{n}")
     assert next(iter(desk.book._entries[A.key].progress.lines)) == "run-3"
-    assert len(desk.book._entries[A.key].progress.lines) == MOST_RUNS
+    assert len(desk.book._entries[A.key].progress.lines) == MOST_RUN_LINES
 
 
 def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:

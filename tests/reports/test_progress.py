@@ -17,7 +17,7 @@ from ofu_exporter.reports.progress import (
     restarted,
     working_since,
 )
-from ofu_exporter.values.progress import MOST_RUNS, MOST_SPANS, Progress, RunLine
+from ofu_exporter.values.progress import MOST_RUN_LINES, MOST_SPANS, Progress, RunLine
 
 DAY = 1_700_000_000.0
 GPUS = 4.0
@@ -326,7 +326,7 @@ def test_of_too_many_runs_the_one_not_heard_of_for_longest_is_forgotten() -> Non
     for n in range(10_000):
         for job.run, step in (("live", 1000 + n), (f"run{n}", 1)):
             job.step(step, n)
-    assert len(job.progress.lines) == MOST_RUNS
+    assert len(job.progress.lines) == MOST_RUN_LINES
     assert job.progress.lines["live"].step == 1000 + 9_999
     assert job.done_again == 0.0
 

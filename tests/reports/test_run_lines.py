@@ -8,7 +8,7 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.run_lines import MOST_OWNERS, RunLines
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.progress import MOST_RUNS, Progress
+from ofu_exporter.values.progress import MOST_RUN_LINES, Progress
 from ofu_exporter.values.snapshot import JobView
 
 NOW = 1_800_000_000.0
@@ -59,7 +59,7 @@ def test_whoever_states_ten_thousand_runs_displaces_only_own_ones() -> None:
     for number in range(10_000):
         told(lines, job(2, "eve"), number, f"run{number}")
     assert told(lines, job(3, "ada"), 110).highest_before == 150
-    assert max(map(len, lines._of_owner.values())) == MOST_RUNS
+    assert max(map(len, lines._of_owner.values())) == MOST_RUN_LINES
     for number in range(2 * MOST_OWNERS):
         told(lines, job(number, f"user{number}"), 1)
     assert len(lines._of_owner) == MOST_OWNERS

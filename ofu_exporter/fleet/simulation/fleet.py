@@ -21,7 +21,7 @@ from ofu_exporter.fleet.simulation.runs import STARTS, RunMinutes, minutes_of
 from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec, SpecFile
 from ofu_exporter.values import quantities
 
-DAY = 1440
+DAY_MINUTES = 1440
 QUIET = 0.25
 """Load of an inference job at its quietest minute of the day, as a share of the load at the busiest."""
 MOST_NOISE = 3.0
@@ -184,7 +184,7 @@ def _pace(job: PlacedJob, faults: NodeFaults) -> list[float]:
 
 
 def _daily(minute: int) -> float:
-    return QUIET + (1 - QUIET) * 0.5 * (1 - math.cos(2 * math.pi * minute / DAY))
+    return QUIET + (1 - QUIET) * 0.5 * (1 - math.cos(2 * math.pi * minute / DAY_MINUTES))
 
 
 class Shift(NamedTuple):

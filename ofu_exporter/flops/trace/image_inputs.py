@@ -11,7 +11,7 @@ import torch
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.trace.sample import ModuleSample, first, ones, with_inner, zeros
 
-USUAL = 224
+USUAL_SIDE = 224
 """Pixels per side of an image if the configuration does not say."""
 IMAGE_TOKENS = {"image_token_id", "image_token_index"}
 """Fields of models whose texts have images in them."""
@@ -54,7 +54,7 @@ def _timm_size(module: Any) -> Any:
     """Height and width of the images that a tower of timm is made for (Gemma 3n)."""
     tower = getattr(getattr(module, "model", module), "vision_tower", module)
     of_timm = getattr(tower, "timm_model", None)
-    return USUAL if of_timm is None else of_timm.pretrained_cfg["input_size"]
+    return USUAL_SIDE if of_timm is None else of_timm.pretrained_cfg["input_size"]
 
 
 def _both_sides(size: Any) -> tuple[int, int]:
@@ -161,7 +161,7 @@ def frames_of(sample: ModuleSample) -> Any:
     """Frames of a video: as many as the configuration fixes, else as are given."""
     vision = sample.vision
     frames = first(("num_frames", "frames_per_clip"), vision) or sample.length("frames")
-    size = first(("image_size", "crop_size"), vision) or USUAL
+    size = first(("image_size", "crop_size"), vision) or USUAL_SIDE
     return zeros(1, frames, _channels(vision), *_both_sides(size))
 
 
