@@ -277,10 +277,11 @@ unsigned nvmlDeviceGetMinorNumber(device *handle, unsigned *number) {
 }
 
 unsigned nvmlDeviceGetClockInfo(device *handle, unsigned type, unsigned *mhz) {
-    (void)type;
     unsigned code = enter_gpu(handle, __func__);
     pass_half_a_call();
-    if (code == SUCCESS) {
+    if (code == SUCCESS && type == MEMORY_CLOCK) {
+        *mhz = 3201; /* of an H200, loaded or not */
+    } else if (code == SUCCESS) {
         struct gpu *gpu = &world.gpus[handle->index];
         *mhz = gpu->curve.all != NULL
                    ? named_mhz(stretch_now(&gpu->curve, renewed_at(handle->index)), gpu->clock_excess)
@@ -592,7 +593,9 @@ static unsigned measure(struct gpm_metric *metric, const sample *first, const sa
     }
     if (metric->id != CYCLES_ELAPSED && metric->id != CYCLES_TENSOR)
         return INVALID_ARGUMENT;
-    if (!has_cycles(gpu) || second->engine != WHOLE)
+    if (!has_cycles(gpu))
+        return INVALID_ARGUMENT; /* so R580 says of all ids from 248 to 260 */
+    if (second->engine != WHOLE)
         return NOT_SUPPORTED;
     double cycles = metric->id == CYCLES_ELAPSED ? second->totals.elapsed : second->totals.tensor;
     metric->value = CYCLES_BEFORE + (gpu->dead ? 0.0 : cycles);

@@ -1,7 +1,9 @@
 /* The stand-in for NVML with what is asked of it only on a card: tests/hardware/card_state.py, and a real host engine. */
 #include "nvml.c"
 
-enum { TOTAL_ENERGY = 83, POWER_CAP = 74, SYNC_BOOST = 76, SW_THERMAL = 269, HW_BRAKE = 271, POWER_INSTANT = 186 };
+/* NVML_FI_DEV_... of nvml.h. Those from the power cap on are counters of what held the clock. */
+enum { TOTAL_ENERGY = 83, POWER_AVERAGE = 185, POWER_INSTANT = 186, POWER_LIMIT = 190 };
+enum { POWER_CAP = 74, APP_CLOCKS = 80, BASE_CLOCKS = 81, SW_THERMAL = 269, HW_BRAKE = 271 };
 enum { UNSIGNED_INT = 1, UNSIGNED_LONG_LONG = 3 };
 
 /* nvmlFieldValue_t */
@@ -17,23 +19,26 @@ static unsigned long long held_ns(struct totals (*of)[ENGINES], const device *ha
     return (unsigned long long)(1e9 * of[handle->index][WHOLE].held);
 }
 
-/* NVML_FI_DEV_...: the host engine asks for the energy counter so. Nothing but the power cap ever holds the clock. */
+/* The host engine asks for the energy counter so. An H200 had all of these fields (tests/measured/h200-clock.json); what
+ * counts application and base clocks grew with the power cap, and nothing else ever held the clock. */
 static unsigned field(device *handle, struct field_value *asked) {
     unsigned milliwatts = 0;
     asked->type = UNSIGNED_LONG_LONG;
     asked->timestamp = (long long)(1e6 * integrated_until);
     if (asked->field == TOTAL_ENERGY)
         return nvmlDeviceGetTotalEnergyConsumption(handle, &asked->value);
-    if (asked->field == POWER_INSTANT) {
-        unsigned code = nvmlDeviceGetPowerUsage(handle, &milliwatts);
+    if (asked->field == POWER_AVERAGE || asked->field == POWER_INSTANT || asked->field == POWER_LIMIT) {
+        unsigned code = asked->field == POWER_LIMIT ? nvmlDeviceGetEnforcedPowerLimit(handle, &milliwatts)
+                                                    : nvmlDeviceGetPowerUsage(handle, &milliwatts);
         asked->type = UNSIGNED_INT;
         asked->value = milliwatts;
         return code;
     }
     unsigned code = enter_gpu(handle, __func__);
-    asked->value = asked->field == POWER_CAP ? held_ns(renewed_totals, handle) : 0;
+    bool grows = asked->field == POWER_CAP || asked->field == APP_CLOCKS || asked->field == BASE_CLOCKS;
+    asked->value = grows ? held_ns(renewed_totals, handle) : 0;
     bool counter = asked->field >= SW_THERMAL && asked->field <= HW_BRAKE;
-    counter |= asked->field == POWER_CAP || asked->field == SYNC_BOOST;
+    counter |= asked->field >= POWER_CAP && asked->field <= BASE_CLOCKS;
     return leave(code != SUCCESS ? code : counter ? SUCCESS : NOT_SUPPORTED);
 }
 
@@ -43,12 +48,15 @@ unsigned nvmlDeviceGetFieldValues(device *handle, int count, struct field_value 
     return SUCCESS;
 }
 
+enum { POLICY_APP_CLOCKS = 10, POLICY_BASE_CLOCKS = 11, RELIABILITY = 5 };
+
 /* nvmlViolationTime_t: "referenceTime represents CPU timestamp in microseconds", violation in nanoseconds (nvml.h). */
 unsigned nvmlDeviceGetViolationStatus(device *handle, unsigned policy, unsigned long long *times) {
     unsigned code = enter_gpu(handle, __func__);
     times[0] = (unsigned long long)(1e6 * integrated_until);
-    times[1] = policy == 0 ? held_ns(totals, handle) : 0;
-    return leave(code != SUCCESS || policy <= 2 ? code : NOT_SUPPORTED);
+    bool grows = policy == 0 || policy == POLICY_APP_CLOCKS || policy == POLICY_BASE_CLOCKS;
+    times[1] = grows ? held_ns(totals, handle) : 0;
+    return leave(code != SUCCESS || grows || policy <= RELIABILITY ? code : NOT_SUPPORTED);
 }
 
 /* NVML_CLOCK_ID_CURRENT is what nvmlDeviceGetClockInfo gives. */
@@ -58,6 +66,13 @@ unsigned nvmlDeviceGetClock(device *handle, unsigned type, unsigned id, unsigned
 
 unsigned nvmlDeviceGetTemperature(device *handle, unsigned sensor, unsigned *celsius) {
     unsigned code = enter_gpu(handle, __func__);
-    *celsius = 60;
+    *celsius = 55; /* 34 to 58 */
     return leave(code != SUCCESS || sensor == 0 ? code : INVALID_ARGUMENT);
+}
+
+/* P0 of an H200, idle too. */
+unsigned nvmlDeviceGetPerformanceState(device *handle, unsigned *state) {
+    unsigned code = enter_gpu(handle, __func__);
+    *state = 0;
+    return leave(code);
 }

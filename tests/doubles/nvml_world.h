@@ -25,6 +25,7 @@ enum {
 enum { GRAPHICS = 1, SM = 2, OCCUPANCY = 3, INTEGER = 4, ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9 };
 enum { DRAM = 10, FP64 = 11, FP32 = 12, FP16 = 13, PIPES = 14 };
 enum { PCIE_TX = 20, PCIE_RX = 21, NVLINK_RX = 60, NVLINK_TX = 61, LINKS = 4 };
+enum { MEMORY_CLOCK = 2 }; /* nvmlClockType_t */
 enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
 enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_MIG_HANDLES = 4096 };
 /* Of the engines of a GPU: the whole, and after it the instances by their ids. */
