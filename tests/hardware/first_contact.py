@@ -59,7 +59,7 @@ Answer = Mapping[str, Any]
 
 def facts(handle: Any) -> Answer:
     """The driver, the card, and which GPM metrics answer, with the value or the code of those that do not."""
-    values = window(handle, METRICS, GAP_SECONDS)
+    values = asked(window, handle, METRICS, GAP_SECONDS)
     return {
         "driver": asked(pynvml.nvmlSystemGetDriverVersion),
         "nvml": asked(pynvml.nvmlSystemGetNVMLVersion),
@@ -72,7 +72,10 @@ def facts(handle: Any) -> Answer:
         "cores": asked(pynvml.nvmlDeviceGetNumGpuCores, handle),
         "max_sm_clock_mhz": asked(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
         "clock_samples": asked(lambda: len(clock_samples(handle))),
-        "metrics": {str(id_): answer for id_, answer in values.items()},
+        "mig": asked(pynvml.nvmlDeviceGetMigMode, handle),
+        "metrics": {str(id_): each for id_, each in values.items()}
+        if isinstance(values, dict)
+        else values,
     }
 
 
@@ -227,8 +230,10 @@ def validation(folder: Path, *flags: str) -> Answer:
         check=False,
         env=bare_environment(),
     )
-    report = json.loads(done.stdout) if done.stdout else None
-    return {"exit_code": done.returncode, "report": report, "errors": done.stderr[-2000:]}
+    answer = {"exit_code": done.returncode, "errors": done.stderr[-2000:]}
+    if not done.stdout:
+        return {"failed": f"no report: {done.stderr[-400:]}", **answer}
+    return {"report": json.loads(done.stdout), **answer}
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ from tests.doubles import dcgm, native, nvml
 
 LEAST_SECONDS = 8.0
 """No step is begun with less."""
-LONGEST_LINE = 500
+LONGEST_LINE, LONGEST_ANSWER = 500, 4000
+ENDING_SECONDS = 2.0
 CARD = nvml.SOURCE.with_name("nvml_of_card.c")
 
 
@@ -73,13 +75,20 @@ class Hour:
             self.steps[step.name] = {"outcome": f"did not fit: {max(0.0, left):.0f} s were left"}
         else:
             began = time.monotonic()
-            outcome = self._outcome(step, limit)
+            try:
+                outcome = self._outcome(step, limit)
+            except OSError as error:
+                outcome = f"could not be begun: {error}"
             took = {"took_seconds": round(time.monotonic() - began, 1), "limit_seconds": limit}
             answer = self._answer(step) or {}
             outcome = answer.get("failed", outcome)[:LONGEST_LINE]
             self.steps[step.name] = {"outcome": outcome, **took, "answer": answer}
         print(f"{step.name}: {self.steps[step.name]['outcome']}", flush=True)
-        self.save()
+        try:
+            self.save()
+        except OSError as error:  # a full disk, say: what was saved before is still whole
+            told = json.dumps(self.steps[step.name])[:LONGEST_ANSWER]
+            print(f"could not be saved: {error}: {told}", flush=True)
 
     def _outcome(self, step: Step, limit: float) -> str:
         module, *args = (step.small if self.small and step.small else step.command).split()
@@ -122,17 +131,14 @@ class Hour:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """It and all that it started."""
+    """It and all that it started; one that hangs in the driver may not end, and is left."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sign)
         except ProcessLookupError:
             break
-        try:
-            process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_SECONDS)
 
 
 def environment(scratch: Path, small: bool, engine: Path | None) -> dict[str, str]:

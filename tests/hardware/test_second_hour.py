@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -16,7 +18,7 @@ import pytest
 
 from tests.end_to_end.test_trace import EXAMPLE
 from tests.hardware import condense, honest, second_hour, traced
-from tests.hardware.second_hour import Hour, Step
+from tests.hardware.second_hour import STEPS, Hour, Step
 from tests.hardware.training import CONFIG, TINY, Phase, formula
 
 
@@ -110,6 +112,46 @@ def test_a_step_that_fails_or_lasts_costs_no_other(
     steps = json.loads((tmp_path / "second-hour.json").read_text())["steps"]
     outcomes = [re.split(r"[:0-9]", step["outcome"])[0] for step in steps.values()]
     assert outcomes == ["ended with code ", "stopped after ", "did not fit"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_full_disk_and_a_process_that_does_not_end_cost_no_other_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    hour = Hour(tmp_path, scratch, second_hour.environment(scratch, True, None), True)
+    (tmp_path / "raw.part").symlink_to("/dev/full")
+    hour.take(Step("unsaved", "first_contact FOLDER facts", 60.0), 60.0)
+    assert "could not be saved: [Errno 28]" in capsys.readouterr().out
+    (tmp_path / "raw.part").unlink()
+    left: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(second_hour, "LEAST_SECONDS", 1.0)
+        patch.setattr(second_hour, "ENDING_SECONDS", 0.1)
+        patch.setattr(os, "killpg", lambda pid, _: left.append(pid))
+        hour.take(Step("undying", "gpm_log OUT 60", 60.0), 2.0)
+    os.killpg(left[0], signal.SIGKILL)
+    os.waitpid(left[0], 0)
+    hour.take(Step("facts", "first_contact FOLDER facts", 60.0), 60.0)
+    steps = json.loads((tmp_path / "second-hour.json").read_text())["steps"]
+    outcomes = [re.split(r"[:0-9]", step["outcome"])[0] for step in steps.values()]
+    assert outcomes == ["done", "stopped after ", "done"]
+
+
+def test_a_gpu_with_mig_on_says_so_and_no_step_is_done_that_measured_nothing(
+    tmp_path: Path,
+) -> None:
+    hour = Hour(tmp_path, tmp_path, second_hour.environment(tmp_path, True, None), True)
+    with (tmp_path / "scenario").open("a") as scenario:
+        scenario.write("gpu 0 mig 1\ngpu 0 instance 1 3g.40gb 60\n")
+    for step in STEPS:
+        if step.name in ("facts", "gpm-times", "true-clock", "law"):
+            hour.take(step, 60.0)
+    facts, *others = hour.steps.values()
+    assert (facts["outcome"], facts["answer"]["mig"]) == ("done", [1, 1])
+    assert facts["answer"]["metrics"] == "refused: Not Supported"
+    assert all("done" not in step["outcome"] for step in others), others
 
 
 def test_nothing_of_a_card_is_ever_set() -> None:

@@ -162,6 +162,8 @@ def main(args: list[str]) -> None:
             pause(0.05)
         try:
             for product in session.products(size, PRECISIONS, seed=7):
+                if (code := logging.poll()) is not None:
+                    raise SystemExit(f"gpm_log ended with code {code}: nothing of NVML is written")
                 row = measured(machine, noted(product), product, log)
                 out.write(json.dumps(row) + "\n")
                 out.flush()
