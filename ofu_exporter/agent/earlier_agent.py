@@ -8,7 +8,7 @@ import time
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed_job
 from ofu_exporter.ofu.job_state import credited_before
-from ofu_exporter.ofu.owners import OwnerState
+from ofu_exporter.ofu.ownership import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds

@@ -12,11 +12,17 @@ from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.hardware.mig_shares import shares
-from ofu_exporter.ofu.doubt import credit_or_set_aside, credit_wait
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading
 from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views, with_steps
-from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
-from ofu_exporter.ofu.unwatched import settle
+from ofu_exporter.ofu.ownership import (
+    OwnerState,
+    count_unknown,
+    credit_or_set_aside,
+    credit_wait,
+    settle,
+    take_changes,
+    with_rejected,
+)
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.ofu.holders import HANDOVER_SECONDS
+from ofu_exporter.ofu.ownership.holders import HANDOVER_SECONDS
 from ofu_exporter.schedulers.slurm.squeue import Squeue
 from tests.doubles.kubelet import GPU, Kubelet, pod
 from tests.doubles.kubelet import given as devices_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.ofu.owners import OwnerState, count_unknown, with_rejected
+from ofu_exporter.ofu.ownership.owners import OwnerState, count_unknown, with_rejected
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection

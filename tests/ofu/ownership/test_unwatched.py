@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.ofu.job_state import GRACE_SECONDS, JobState
-from ofu_exporter.ofu.owners import OwnerState
+from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import Claim, GpuUsage, Job, Ownership

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import resumed_job, totals_of
-from ofu_exporter.ofu import doubt
+from ofu_exporter.ofu.ownership import doubt
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, Ownership

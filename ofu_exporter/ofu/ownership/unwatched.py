@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ofu_exporter.ofu.credited import Credited, credit_span, free
 from ofu_exporter.ofu.job_state import GpuShare, Jobs, JobState, gap, with_held
-from ofu_exporter.ofu.owners import OwnerState
+from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.values import device_names
 from ofu_exporter.values.gpu import Gpu, Share
 from ofu_exporter.values.instant import Instant

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from ofu_exporter.ofu.credited import Credited
-from ofu_exporter.ofu.holders import HANDOVER_SECONDS
 from ofu_exporter.ofu.job_state import JobGpu, Jobs, JobState, credit, hold
+from ofu_exporter.ofu.ownership.holders import HANDOVER_SECONDS
 from ofu_exporter.ofu.starting import after_window
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.holders import (
+from ofu_exporter.ofu.ownership.holders import (
     HANDOVER_SECONDS,
     MEMORY_SECONDS,
     MOST_CHANGES,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import credited_before
-from ofu_exporter.ofu.owners import OwnerState
-from ofu_exporter.ofu.stand_ins import _added
+from ofu_exporter.ofu.ownership.owners import OwnerState
+from ofu_exporter.ofu.ownership.stand_ins import _added
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, GpuUsage, Job, Ownership

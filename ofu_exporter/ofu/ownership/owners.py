@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.ofu import doubt, stand_ins
 from ofu_exporter.ofu.credited import Credited
-from ofu_exporter.ofu.holders import (
+from ofu_exporter.ofu.job_state import GpuShare, JobGpu, Jobs, hold, take_holders
+from ofu_exporter.ofu.ownership import doubt, stand_ins
+from ofu_exporter.ofu.ownership.holders import (
     NOBODY,
     Holding,
     Holdings,
@@ -17,8 +18,7 @@ from ofu_exporter.ofu.holders import (
     resolve,
     sole_holding,
 )
-from ofu_exporter.ofu.job_state import GpuShare, JobGpu, Jobs, hold, take_holders
-from ofu_exporter.ofu.stand_ins import Renamed
+from ofu_exporter.ofu.ownership.stand_ins import Renamed
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
