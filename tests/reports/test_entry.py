@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +15,13 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.starting import settled
-from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.coverage import Coverage
+from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.owner import stepped
 from ofu_exporter.values.job import Job, JobKey
-from ofu_exporter.values.progress import MOST_RUN_LINES
+from ofu_exporter.values.progress import MOST_RUN_LINES, Progress
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import ErrorMethod, ReportsView, Verdict
+from ofu_exporter.values.reported import Compared, ErrorMethod, ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, OFU, WITHOUT_NOISE, A, Desk, anybody, refused, said
@@ -324,6 +326,21 @@ def reports_of(desk: Desk) -> ReportsView:
     found = desk.job("ml/train").reports
     assert found is not None
     return found
+
+
+def test_what_a_pod_reported_before_its_job_was_known_is_added_to_the_jobs() -> None:
+    ours, pods = (
+        Entry("", Coverage(life=Compared(*range(number, number + 11))), Counter(accepted=number))
+        for number in (10, 20)
+    )
+    ours.finding_seconds, pods.finding_seconds = {"padding": 1.0}, {"padding": 2.0, "waits": 4.0}
+    ours.traced_seconds, pods.traced_seconds = 8.0, 16.0
+    pods.progress = Progress(restarts=3)
+    assert ours.add(pods) is ours
+    assert ours.coverage.total == Compared(*range(30, 52, 2))
+    assert (ours.outcomes, ours.progress.restarts) == (Counter(accepted=30), 3)
+    assert ours.finding_seconds == {"padding": 3.0, "waits": 4.0}
+    assert ours.traced_seconds == 24.0
 
 
 def test_other_thresholds_hold_from_the_next_tick_on(desk: Desk) -> None:
