@@ -47,6 +47,17 @@ def drawn_of(jobs: Sequence[JobRow]) -> Drawing:
     return drawing
 
 
+def assert_inside(drawing: Drawing) -> None:
+    """No shape lies outside of the picture, where nobody would see it."""
+    for _, known, *_ in drawing.shapes:
+        number = {name: float(str(value)) for name, value in known.items() if name in PLACES}
+        for start, length, most in (("x", "width", drawing.width), ("y", "height", drawing.height)):
+            for name in (start, f"{start}1", f"{start}2", f"c{start}"):
+                if name in number:
+                    assert 0 <= number[name] <= most - number.get(length, 0.0) + 0.1, known
+
+
+PLACES = {"x", "y", "width", "height", "x1", "y1", "x2", "y2", "cx", "cy"}
 VALUES = st.lists(st.one_of(st.none(), st.floats(0.0, 1.2)), max_size=50)
 SOME = VALUES.filter(bool)
 
@@ -62,6 +73,7 @@ def test_every_picture_is_well_formed_and_has_a_name(
         distribution(known),
         *filter(None, [scatter(dots)]),
     ):
+        assert_inside(drawing)
         drawn = picture(drawing)
         assert ElementTree.fromstring(drawn).get("aria-label")
         assert "nan" not in drawn
