@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ofu_exporter.cli import fleet_mcp
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.digest.delivery import AppriseSender
+from ofu_exporter.fleet.reports.rows import as_parquet
+from ofu_exporter.serving.read_access import bcrypt_check
 from ofu_exporter.support.extras import EXTRAS, install_command
+from ofu_exporter.validation.findings import Findings
+from ofu_exporter.validation.plot import draw
+from tests.fleet.reports.test_fleet_report import report
 from tests.helpers.every import every
 
 ROOT = Path(__file__).parents[2]
@@ -92,3 +102,25 @@ def test_nothing_that_users_read_installs_the_package_by_its_bare_name() -> None
         if BARE.search(line)
     ]
     assert not bare
+
+
+def mcp_command() -> None:
+    fleet_mcp.mcp.main(["--prometheus", "http://127.0.0.1:9"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("library", "extra", "use"),
+    [
+        ("bcrypt", "auth", bcrypt_check),
+        ("apprise", "digest", lambda: AppriseSender("json://127.0.0.1")),
+        ("mcp.server", "mcp", mcp_command),
+        ("pyarrow", "parquet", lambda: as_parquet(report())),
+        ("matplotlib.figure", "plot", lambda: draw(Findings.__new__(Findings), Path())),
+    ],
+)
+def test_what_needs_a_library_that_is_not_there_says_how_to_install_it(
+    library: str, extra: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ConfigError, match=re.escape(install_command(extra))):
+        use()
