@@ -245,3 +245,16 @@ def test_steps_that_a_restart_does_again_and_its_start_are_counted(tmp_path: Pat
     assert by_reason["starting"] == pytest.approx(3 * 5 * 60 * 4, rel=0.01)
     assert by_reason["done_again"] == pytest.approx(2 * 12 * 60 * 4, rel=0.01)
     assert list(values(text, "ofu_job_restarts_total").values()) == [2.0]
+
+
+def test_its_agent_counts_a_read_and_a_poll_for_each_window(tmp_path: Path) -> None:
+    simulated = agent(fleet(f"length: 3h\n{ONE_JOB}}}\n", tmp_path))
+    names = ("ofu_exporter_read_seconds_count", "ofu_exporter_scheduler_polls_total")
+
+    def counts(at: float) -> list[float]:
+        text = page(simulated, at)
+        return [value for name in names for value in values(text, name).values()]
+
+    before, after = counts(HOUR), counts(2 * HOUR)
+    windows = HOUR / simulated._interval
+    assert [late - early for early, late in zip(before, after, strict=True)] == [windows, windows]
