@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
+from ofu_exporter.fleet.changes.peers import Place
 from ofu_exporter.fleet.changes.report import changes_report, compare_all
 from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind, SlowRow
+from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
@@ -54,6 +57,16 @@ def test_the_answer_is_the_same_however_the_time_is_cut(
 ) -> None:
     whole, cut = (each.model_dump(exclude={"reading", "notes"}) for each in reports)
     assert whole == cut
+
+
+def test_six_hours_of_a_node_are_one_point_with_the_mean_of_their_logarithms() -> None:
+    node, found = Place("a", "n1"), peer_hours.NodeHours()
+    for hour, value in ((12, 0.8), (13, 0.2), (17, 0.4), (18, 0.5)):
+        found.add(hour, {node: math.log(value)})
+    (series,) = found.series(ServerClock(0.0))
+    assert series.labels == (("cluster", "a"), ("node", "n1"))
+    assert [point.value for point in series.points] == pytest.approx([0.064 ** (1 / 3), 0.5])
+    assert [point.gpu_hours for point in series.points] == [3, 1]
 
 
 def row_of(report: ChangesReport, compared: str) -> SlowRow:
