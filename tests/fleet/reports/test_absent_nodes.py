@@ -90,6 +90,17 @@ def test_gpus_that_were_there_before_and_after_stay_installed(report: FleetRepor
     assert report.ofu is not None
 
 
+def test_what_counters_of_nodes_counted_while_they_were_away_is_their_models_too(
+    history: FleetHistory,
+) -> None:
+    """The node that never came back has nine hours, its job eight; one of eight GPUs of the first works half as much."""
+    sums = history.models.values()
+    assert sum(each.observed for each in sums) == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
+    used = JOB.held * JOB.ofu * 7.5 / 8 + 8 * 8 * LEFT.ofu
+    used += sum(job.held * job.ofu for job in (ENDS, BEGINS))
+    assert sum(each.utilized for each in sums) == pytest.approx(used, rel=0.02)
+
+
 def test_the_time_of_nodes_that_were_away_is_not_covered(report: FleetReport) -> None:
     away = 8 * (2 + 3 + 0.8) / (8 * 4 * HOURS)
     assert report.time.covered_ratio == pytest.approx(1 - away, abs=0.03)

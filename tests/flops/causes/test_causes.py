@@ -83,6 +83,8 @@ RATIOS: list[tuple[str, CauseFacts, list[float]]] = [
     ("latent_moe_full_hidden", LATENT.facts(), [2.9386]),
     ("activation_recompute", LLAMA.facts(), [3 / (4 - 0.0612), 1.0]),
     ("activation_recompute", CauseFacts(), [0.75, 1.0]),
+    ("recompute_counted", LLAMA.facts(), [4 / 3, (4 - 0.0612) / 3]),
+    ("selective_recompute_counted", LLAMA.facts(), [1 + 0.12517 / 3]),
     ("flash_backward", LLAMA.facts(), [1 / (1 + 0.12517 / 6)]),
     ("max_clock_peak", LLAMA.facts(), [1830 / 1980]),
     ("bf16_peak_for_fp8", CauseFacts(precision={"fp8": 0.7, "bf16": 0.3}), [1 / 0.65]),
