@@ -93,7 +93,7 @@ def test_gpus_that_were_there_before_and_after_stay_installed(report: FleetRepor
 def test_what_counters_of_nodes_counted_while_they_were_away_is_their_models_too(
     history: FleetHistory,
 ) -> None:
-    """The node that never came back has nine hours, its job eight; one of eight GPUs of the first works half as much."""
+    """The node that never came back has nine hours, its job eight; one of eight GPUs of job 7 works half as much."""
     sums = history.models.values()
     assert sum(each.observed for each in sums) == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
     used = JOB.held * JOB.ofu * 7.5 / 8 + 8 * 8 * LEFT.ofu
