@@ -59,12 +59,6 @@ def test_modulation_is_per_sample_and_not_per_token(samples: list[tuple[int, int
     assert many["img_mod"] == len(samples) * once["img_mod"]
 
 
-def test_timesteps_and_guidance_passes_multiply() -> None:
-    one = counted("qwen-image", [(1024, 64)])
-    ten = counted("qwen-image", [(1024, 64)], repeats=10 * 2)
-    assert ten.model_flops_per_step == 20 * one.model_flops_per_step
-
-
 def test_self_attention_is_quadratic_and_cross_attention_is_not() -> None:
     small, large = (
         {line.term.name: line.forward for line in counted("wan2.1-t2v-1.3b", [(n, 64)]).lines}
