@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from ofu_exporter.values.trace import TraceResult
+from ofu_exporter.values.trace import (
+    MOST_FINDINGS,
+    MOST_RANKS,
+    Finding,
+    RankTime,
+    TimeParts,
+    TraceResult,
+    are_of_the_peak,
+    summary,
+)
+from tests.helpers.every import every
 from tests.traces.test_job import read, sound
 from tests.traces.trace_maker import ADD
 
@@ -35,3 +46,39 @@ def test_a_result_keeps_to_the_published_schema(tmp_path: Path) -> None:
     assert result.findings
     assert result.ranks[0].steps
     jsonschema.validate(json.loads(json.dumps(result.as_data())), SCHEMA)
+
+
+def rank(seconds: float, *parts: float) -> RankTime:
+    return RankTime(0, 0, None, seconds, TimeParts(*parts), None)
+
+
+def test_ranks_together_count_each_by_its_seconds() -> None:
+    both = (rank(30.0, 1, 0, 0, 0, 0), rank(10.0, 0, 0, 0, 0, 1))
+    findings = tuple(Finding(f"f{n}", 0.1, 1.0, "", "") for n in range(7))
+    found = summary(TraceResult(both, findings, slowest_rank=1), at=5.0)
+    assert found is not None
+    assert (found.ranks, found.seconds, found.slowest_rank) == (2, 40.0, 1)
+    assert found.parts == {
+        "tensor": 0.75,
+        "idle": 0.25,
+        "other": 0,
+        "communication": 0,
+        "copies": 0,
+    }
+    assert len(found.findings) == MOST_FINDINGS
+    assert summary(TraceResult((rank(0.0, 0, 0, 0, 0, 0),), ()), at=5.0) is None
+
+
+def test_what_is_no_share_is_refused_and_of_too_many_ranks_the_first_are_kept() -> None:
+    good = TraceResult((rank(1.0, 1, 0, 0, 0, 0),), ()).as_data()
+    many = {**good, "time": {**good["time"], "ranks": good["time"]["ranks"] * (MOST_RANKS + 1)}}
+    assert len(TraceResult.from_data(many).ranks) == MOST_RANKS
+    broken = TraceResult((rank(1.0, math.nan, 0, 0, 0, 0),), ()).as_data()
+    with pytest.raises(ValueError, match="a share is no number"):
+        TraceResult.from_data(broken)
+
+
+@every([(1.5, True), (1.6, False), (-1.0, True), (-1.1, False), (math.nan, False)])
+def test_a_clock_takes_a_share_of_the_peak_a_little_over_1(share: float, may_be: bool) -> None:
+    assert are_of_the_peak({"used": share, "idle": 0.1}) is may_be
+    assert not are_of_the_peak({"used": 0.5, "lost": 0.1})
