@@ -56,3 +56,18 @@ def test_waiting_goes_on_after_a_restart() -> None:
         JobTotals.model_validate_json(waited(100.0).model_dump_json()), Instant(0.0, 1100.0)
     )
     assert kept.usage[GpuKey("GPU-0", "")].waiting_seconds == 100.0
+
+
+def test_time_that_a_job_shared_is_no_part_of_its_observed_share_either() -> None:
+    shared = tuple(gpu.model_copy(update={"shared_seconds": 25.0}) for gpu in made().gpus)
+    assert made(gpus=shared).observed_ratio == pytest.approx(150 / (200 - 50))
+
+
+def test_a_gpu_that_any_run_on_its_node_had_last_is_of_the_last_run() -> None:
+    had, not_had = (
+        made(gpus=tuple(gpu.model_copy(update={"in_last_run": is_last}) for gpu in made().gpus))
+        for is_last in (True, False)
+    )
+    for both in ((had, not_had), (not_had, had)):
+        assert merged(both).gpu_count == 2
+    assert merged((not_had, not_had)).gpu_count == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.values.reported import Adjusted, Compared, ErrorMethod, Verdict
+from ofu_exporter.values.trace import TimeParts, TraceSummary
 from tests.helpers.documents import made, on_instances, reporting
 from tests.helpers.every import every
 
@@ -169,3 +171,25 @@ def test_reports_may_be_of_one_gpu_of_a_job_with_many() -> None:
     both = merged([made(reported=reports), made("n2", reported=reports)]).reported
     assert both is not None
     assert both.verdict is Verdict.MFU_ABOVE_OFU
+
+
+@every(
+    [({"bf16": 0.6, "fp8": 0.5}, False), ({"bf16": 0.0, "fp8": 1.0}, False), ({"bf16": 1.0}, True)]
+)
+def test_precisions_are_shares_of_all_flops(precision: dict[str, float], may_be: bool) -> None:
+    reported = reporting().reported
+    assert reported is not None
+    if may_be:
+        assert replace(reported, precision=precision).precision == precision
+    else:
+        with pytest.raises(ValueError, match="impossible: precision"):
+            replace(reported, precision=precision)
+
+
+def test_of_traces_of_several_nodes_the_last_one_is_shown() -> None:
+    parts = dict.fromkeys(TimeParts._fields, 0.2)
+    traces = TraceSummary(5.0, 8, 90.0, parts), TraceSummary(9.0, 8, 10.0, parts)
+    for order in itertools.permutations(traces):
+        reported = merged([reporting(f"n{n}", trace=each) for n, each in enumerate(order)]).reported
+        assert reported is not None
+        assert reported.trace == traces[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,11 +19,11 @@ from ofu_exporter.jobs.totals import JobTotals, merged, resumed_job, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.job import GpuUsage, Job, Start
 from ofu_exporter.values.losses import LossSums, MemorySums
 from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
-from tests.helpers.documents import made, reporting
+from tests.helpers.documents import VIEW, made, reporting
 from tests.helpers.every import every
 
 
@@ -207,3 +208,27 @@ def test_the_last_run_of_a_file_is_the_one_that_goes_on() -> None:
     left = resumed_job(made(runs=(run(1000.0), run(1100.0), run(1200.0))), Instant(5.0, 1300.0))
     assert left.run_began == 1200.0
     assert [each.began for each in left.earlier] == [1000.0, 1100.0]
+
+
+def test_a_node_whose_job_ended_as_the_last_run_began_has_none_of_its_gpus() -> None:
+    """Requeued at once: what held until then is of the run before."""
+    held = tuple(gpu.model_copy(update={"uuid": f"old{gpu.gpu}"}) for gpu in made().gpus)
+    first = made("n1", ended=1100.0, runs=(run(1000.0),), gpus=held)
+    assert merged([first, made("n2", runs=(run(1100.0, "n2"),))]).gpu_count == 2
+    assert merged([first, made("n2", runs=(run(1050.0, "n2"),))]).gpu_count == 4
+
+
+def test_of_many_starts_the_last_stay_and_restarts_of_nodes_are_the_same_ones() -> None:
+    one, other = (
+        made(node, starts=tuple((float(n), n + 1.0) for n in begins), restarts=count)
+        for node, begins, count in (("n1", range(20), 3), ("n2", range(10, 40), 4))
+    )
+    both = merged([one, other])
+    assert [since for since, _ in both.starts] == [float(n) for n in range(8, 40)]
+    assert both.restarts == 4
+
+
+@pytest.mark.parametrize(("ended", "is_starting"), [(None, True), (1100.0, False)])
+def test_a_job_that_has_ended_starts_no_more(ended: float | None, is_starting: bool) -> None:
+    view = replace(VIEW, ended=ended, start=Start(0.0, is_open=True, since=1000.0))
+    assert totals_of(view, "n1", simulated=False).is_starting is is_starting

@@ -17,6 +17,7 @@ from ofu_exporter.values.trace import (
     RankTime,
     TimeParts,
     TraceResult,
+    TraceSummary,
     are_of_the_peak,
     summary,
 )
@@ -82,3 +83,11 @@ def test_what_is_no_share_is_refused_and_of_too_many_ranks_the_first_are_kept() 
 def test_a_clock_takes_a_share_of_the_peak_a_little_over_1(share: float, may_be: bool) -> None:
     assert are_of_the_peak({"used": share, "idle": 0.1}) is may_be
     assert not are_of_the_peak({"used": 0.5, "lost": 0.1})
+
+
+def test_a_summary_has_all_parts_of_the_time_and_no_others() -> None:
+    parts = dict.fromkeys(TimeParts._fields, 0.2)
+    assert TraceSummary(5.0, 8, 90.0, parts).parts == parts
+    for wrong in ({**parts, "more": 0.0}, {"idle": 1.0}):
+        with pytest.raises(ValueError, match="no summary of a trace"):
+            TraceSummary(5.0, 8, 90.0, wrong)
