@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 from ofu_exporter.client import Facts, Reporter
 
 Rate = Literal["tokens_per_second", "model_flops_per_second"]
-Event = Literal["evaluation", "checkpoint"]
+Interruption = Literal["evaluation", "checkpoint"]
 Hook = TypeVar("Hook", bound=Callable[..., None])
 
 log = logging.getLogger("ofu_exporter.client")
@@ -74,7 +74,7 @@ class StepMeter:
         if step > self._step:
             self._reporter.report(step=step)
 
-    def note_interruption(self, step: int, event: Event) -> None:
+    def note_interruption(self, step: int, event: Interruption) -> None:
         """Measure from now on, when something other than training has just ended, and say how long it took.
 
         If steps were made since the last call, their share of the time is not known, and the next call only restarts

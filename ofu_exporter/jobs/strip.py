@@ -10,7 +10,7 @@ from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
 
-Span = tuple[float, float]
+UnixSpan = tuple[float, float]
 
 MARKS: Mapping[str, str] = {
     "starting": "s",
@@ -59,7 +59,7 @@ def strip(job: JobTotals) -> list[StripPiece]:
     return pieces
 
 
-def _within(spans: Sequence[Span], at: float) -> bool:
+def _within(spans: Sequence[UnixSpan], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
 

@@ -66,7 +66,7 @@ class PodOwner(NamedTuple):
     uid: str
 
 
-Labels = Mapping[str, str]
+PodLabels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class ByLabel:
     owner_group: str = ""
     """API group of the job; an owner of the pod in that group is the job itself."""
 
-    def find(self, labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
+    def find(self, labels: PodLabels, owner: PodOwner | None) -> tuple[str, str] | None:
         name = labels.get(self.label)
         if not name:
             return None
@@ -99,7 +99,7 @@ class ByOwner:
     hash_labels: tuple[str, ...] = ()
     """Labels with the end of the owner's name, which is not the job's."""
 
-    def find(self, labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
+    def find(self, labels: PodLabels, owner: PodOwner | None) -> tuple[str, str] | None:
         if owner is None or self.kind not in ("", owner.kind) or owner.kind == "Node":
             return None
         for label in self.hash_labels:
@@ -215,7 +215,7 @@ def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
     return starts
 
 
-def _attempt(labels: Labels) -> int | None:
+def _attempt(labels: PodLabels) -> int | None:
     attempt = labels.get(ATTEMPT, "")
     return int(attempt) if attempt.isascii() and attempt.isdecimal() and len(attempt) < 6 else None
 

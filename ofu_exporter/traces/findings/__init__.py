@@ -58,7 +58,7 @@ class CostClaim(NamedTuple):
 
 Claims = Callable[[TimeCell, TraceFacts], float]
 """The share of a cell's seconds that is lost at most, from 0 to 1."""
-Evidence = Callable[[Sequence[CostClaim], TraceFacts], str]
+EvidenceOf = Callable[[Sequence[CostClaim], TraceFacts], str]
 """A sentence with the kernels, operators or calls that prove it; "" where what it would claim is no proof."""
 
 
@@ -75,11 +75,11 @@ class FindingKind:
     remedy: str
     """What to do."""
     claims: Claims
-    evidence: Evidence
+    evidence: EvidenceOf
 
 
 def finding(
-    order: int, least: float, remedy: str, evidence: Evidence
+    order: int, least: float, remedy: str, evidence: EvidenceOf
 ) -> Callable[[Claims], FindingKind]:
     """Makes a kind of finding of the function that says what it claims."""
 
