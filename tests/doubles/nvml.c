@@ -510,7 +510,7 @@ static void take(sample *taken, int gpu, int engine) {
     taken->gpu = gpu;
     taken->engine = engine;
     taken->born = world.gpus[gpu].engines[engine].born;
-    taken->renewed_ns = (unsigned long long)(1e9 * renewed_at(gpu));
+    taken->renewed_ns = (long long)(1e9 * renewed_at(gpu));
     taken->totals = renewed_totals[gpu][engine];
     pass_half_a_call();
 }

@@ -86,7 +86,7 @@ typedef struct device {
 
 typedef struct sample {
     struct sample *next;
-    unsigned long long renewed_ns; /* at byte 8, as of an H200: the time of its counters */
+    long long renewed_ns; /* at byte 8, as of an H200: the time of its counters */
     int gpu; /* NO_GPU until it was taken */
     int engine;
     unsigned born;

@@ -26,6 +26,7 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 from tests.doubles.nvml import Scenario
 from tests.helpers.values import FakeClock, health
+from tests.simulator.driver_servers import STEADY_REFRESH_SECONDS, renewed
 
 INTERVAL = 5.0
 HUNG_AFTER = 2 * INTERVAL + 1.0
@@ -85,7 +86,8 @@ class Soak:
         self._instances: dict[int, float] = {}
         self._tensor: dict[tuple[int, str], float] = {}
         self._integral: dict[tuple[int, str], float] = {}
-        self._history: dict[tuple[int, str], dict[float, float]] = {}
+        self._history: dict[tuple[int, str], dict[float, tuple[float, float]]] = {}
+        """By the time of a window's end, when the counters were renewed and what had been done then."""
         self._before: dict[GpuKey, GpuView] = {}
         self._job_before = 0.0
         self._unix_offset = EPOCH
@@ -189,8 +191,10 @@ class Soak:
         self.clock.now += seconds
         self._library.test_apply(f"time {self.clock.now!r}".encode())
         for key, integral in self._integral.items():
-            times = self._history.setdefault(key, {self.clock.now - seconds: 0.0})
-            times[self.clock.now] = integral
+            began = self.clock.now - seconds
+            times = self._history.setdefault(key, {began: (began, 0.0)})
+            at = renewed(self.clock.now, key[0], STEADY_REFRESH_SECONDS)
+            times[self.clock.now] = at, integral - self._tensor[key] * (self.clock.now - at)
             if len(times) > 400:  # longer than the longest fault
                 del times[next(iter(times))]
 
@@ -254,8 +258,8 @@ class Soak:
         assert self.clock.now - window.end <= max(fresh, 0.0), view
         times = self._history[number, view.gpu.instance]
         if window.tensor_active is not None and window.start in times and window.end in times:
-            done = times[window.end] - times[window.start]
-            assert abs(window.tensor_active - done / window.seconds) < 1e-6, view
+            (start, before), (end, after) = times[window.start], times[window.end]
+            assert abs(window.tensor_active - (after - before) / (end - start)) < 1e-6, view
             self.checked_windows += 1
 
     def _check_totals(self, view: GpuView, before: GpuView | None) -> None:

@@ -19,6 +19,8 @@ START = 100.0
 EPOCH = 1_800_000_000.0
 
 DRIVER, DRIVER_WITH_CYCLES = "550.54.15", "595.45.04"
+STEADY_REFRESH_SECONDS = 0.1
+"""Of a stand-in that is not told another."""
 REFRESH_SECONDS = 0.1004
 """A real one's is not the host's either: it drifted by 0.4 ms a second and more (docs/hardware.md)."""
 CALL_SECONDS = 0.002
@@ -28,10 +30,10 @@ THREAD_LATE_MICROS, FIELD_MICROS = 200, 15
 a field keeps its place in the second."""
 
 
-def renewed(seconds: float, gpu: int = 0) -> float:
+def renewed(seconds: float, gpu: int = 0, period: float = REFRESH_SECONDS) -> float:
     """When the counters were renewed that a host engine reads then: the rule of curve.h."""
     phase = 0.037 * gpu
-    return phase + REFRESH_SECONDS * math.floor((seconds - phase) / REFRESH_SECONDS + 1e-6)
+    return phase + period * math.floor((seconds - phase) / period + 1e-6)
 
 
 def renewed_of_nvml(seconds: float) -> float:
