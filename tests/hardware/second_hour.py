@@ -121,13 +121,13 @@ class Hour:
             return None
 
     def save(self) -> None:
-        """Both files are renamed into their places: what is there is always whole."""
+        """Both files are renamed into their places, the small one first: what is there is always whole."""
         text = json.dumps({"stand_in": self.small, "steps": self.steps}, indent=1)
         (self.folder / "second-hour.part").write_text(text + "\n")
+        (self.folder / "second-hour.part").rename(self.folder / "second-hour.json")
         with tarfile.open(self.folder / "raw.part", "w:gz", compresslevel=3) as tar:
             tar.add(self.scratch, "raw")
         (self.folder / "raw.part").rename(self.folder / "raw.tar.gz")
-        (self.folder / "second-hour.part").rename(self.folder / "second-hour.json")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

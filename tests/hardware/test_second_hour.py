@@ -124,6 +124,7 @@ def test_a_full_disk_and_a_process_that_does_not_end_cost_no_other_step(
     (tmp_path / "raw.part").symlink_to("/dev/full")
     hour.take(Step("unsaved", "first_contact FOLDER facts", 60.0), 60.0)
     assert "could not be saved: [Errno 28]" in capsys.readouterr().out
+    assert json.loads((tmp_path / "second-hour.json").read_text())["steps"].keys() == {"unsaved"}
     (tmp_path / "raw.part").unlink()
     left: list[int] = []
     with monkeypatch.context() as patch:
