@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from ofu_exporter.agent import trace_watch
 from ofu_exporter.agent.trace_watch import SlowJobs
 from ofu_exporter.values.job import Job
 from tests.helpers.node import Node, whole
@@ -122,3 +123,15 @@ def test_a_snapshot_that_comes_late_is_still_compared_by_its_time(watched: Watch
         named += [(round(watched.now / MINUTE), *e) for e in watched.watch.take(watched.node.last)]
     # Eight of its ten minutes at 0.2, two at 0.6.
     assert [minute for minute, *_ in named] == [48]
+
+
+def test_of_too_many_jobs_no_more_are_watched_and_of_an_hour_no_more_is_remembered(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(watched.minutes(90, 0.6)) == []
+    (samples,) = watched.watch._samples.values()
+    assert samples[-1].at - samples[0].at == trace_watch.HOUR_SECONDS
+    monkeypatch.setattr(trace_watch, "MOST_JOBS", 0)
+    another = SlowJobs(BELOW)
+    another.take(watched.node.last)
+    assert another._samples == {}

@@ -157,3 +157,12 @@ def test_a_number_on_the_host_is_read_and_one_on_a_gpu_is_not_waited_for() -> No
     with pytest.raises(NotUsable, match="on a GPU"):
         finite_number(far)
     assert not far.read
+
+
+def test_a_step_that_is_stated_again_or_left_out_is_none_of_the_next_time() -> None:
+    intervals = Intervals(10.0)
+    made = [intervals.add(Call(at, {}, 5))[0] for at in (1000.0, 1020.0)]
+    assert [one.fields().get("start") for one in made] == [None, None]
+    rates = [Call(1000.0, {"mfu": 0.4}), Call(1004.0, {"mfu": 0.4}, 7), Call(1012.0, {"mfu": 0.4})]
+    (report,) = reports(rates)
+    assert report.step == 7

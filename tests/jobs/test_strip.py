@@ -116,3 +116,21 @@ def test_a_job_of_more_than_two_thousand_edges_has_no_strip(starts: int, is_draw
     """The begin and the end of the run are edges, too."""
     spans = tuple((T + number / 4 + 0.1, T + number / 4 + 0.2) for number in range(starts))
     assert bool(strip(job(run(0, 900), starts=spans))) == is_drawn
+
+
+def test_steps_that_a_start_does_again_are_done_again_and_a_mark_is_of_its_middle() -> None:
+    """A sixtieth of a minute is a second: half of one and more has its mark."""
+    again = Progress(lines=STEPS, again=((T + 10.6, T + 20.4),))
+    one = job(run(0, 60), starts=((T, T + 30),), progress=again)
+    assert strip_lines(one)[0].split("[")[1][:31] == "s" * 11 + "r" * 9 + "s" * 10 + "#"
+
+
+def test_the_last_three_recoveries_are_told_and_whether_the_last_one_is_over() -> None:
+    took = [Recovery(T, 50, 150, T + 60.0 * minutes, T) for minutes in (1, 2, 3, 4)]
+    one = job(run(0, None), progress=Progress(lines=STEPS, recoveries=(*took,)))
+    begin = "After its last restarts: 2 min, 3 min, 4 min from the last step to a new one"
+    assert strip_lines(one) == [begin]
+    open_ = Progress(lines=STEPS, recoveries=(*took, Recovery(T, 50, 150)))
+    assert strip_lines(job(run(0, None), progress=open_)) == [
+        f"{begin}, not yet beyond its highest step"
+    ]
