@@ -217,8 +217,8 @@ def _as_json(data: Any) -> str:
 
 def _pack(target: Path, files: Mapping[str, bytes]) -> None:
     """Writes a .tar.gz that only its owner may read, whole or not at all."""
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    unfinished = target.with_name(f".{os.urandom(8).hex()}.unfinished")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
             for name, content in files.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
@@ -53,6 +54,8 @@ def mcp(**options: Any) -> None:
     )
     for tool in tools({**options, "progress": False}, answered):
         server.tool(annotations=ToolAnnotations(read_only_hint=True), structured_output=False)(tool)
+    # By itself the SDK waits after Ctrl-C until its input ends and each tool has answered; all they do is read.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     server.run("stdio")
 
 

@@ -24,6 +24,7 @@ from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
 from ofu_exporter.sources.dcgm.options import Options
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
 from ofu_exporter.support.durations import duration
+from ofu_exporter.support.whole_file import whole_file
 
 SHARED = (
     "Nothing to do for the host engine: since Hopper a profiler and DCGM can read a GPU at the same time, "
@@ -150,14 +151,13 @@ def _file(agent: str, given: Path | None) -> tuple[Path, str]:
 
 def _write(file: Path, text: str) -> None:
     """Write the pause file; a new one each time, since its age counts. Raises ConfigError."""
-    fresh = file.with_name(f".{file.name}.new")
     with file_errors(file):
         if not file.parent.exists():
-            file.parent.mkdir(parents=True)
+            file.parent.mkdir(parents=True, exist_ok=True)  # another `pause` may begin as well
             file.parent.chmod(0o755)  # whatever the umask: the agent may be another user
-        fresh.write_text(text)
-        fresh.chmod(0o644)
-        fresh.replace(file)
+        with whole_file(file) as fresh:
+            os.fchmod(fresh.fileno(), 0o644)
+            fresh.write(text)
 
 
 def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1.0) -> None:

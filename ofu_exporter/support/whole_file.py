@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -14,10 +15,10 @@ PART = ".part"
 def whole_file(path: Path) -> Iterator[TextIO]:
     """A file to write, which gets its name at the end of the block. If the block fails, the file is deleted.
 
-    A link that somebody left under either name is replaced and not followed. Raises OSError.
+    Of two who write it at once the later one's counts, whole. A link of this name is replaced and not followed. Raises
+    OSError.
     """
-    part = path.with_name(path.name + PART)
-    part.unlink(missing_ok=True)
+    part = path.with_name(f".{os.urandom(8).hex()}{PART}")
     try:
         with part.open("x", encoding="utf-8", errors="backslashreplace") as file:
             yield file

@@ -5,7 +5,11 @@ The SDK is imported by the tests alone that need it: it takes a tenth of the tim
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import socket
+import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -94,3 +98,36 @@ def test_a_server_that_is_away_is_an_error_of_the_tool_not_the_end() -> None:
     _, answers = asked("http://127.0.0.1:9", *questions, command=IMPATIENT)
     assert [answer.is_error for answer in answers] == [True, True]
     assert "127.0.0.1:9" in text(answers[1])
+
+
+def test_ctrl_c_ends_it_while_a_tool_waits_for_a_server_that_says_nothing() -> None:
+    """Assistants end their servers so; without it one that nobody uses would stay."""
+    words = [*COMMAND, "fleet", "mcp", "--prometheus"]
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        subprocess.Popen(
+            [*words, f"http://127.0.0.1:{silent.getsockname()[1]}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=bare_environment(),
+        ) as server,
+    ):
+        assert server.stdin
+        for fields in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "report", "arguments": {}}},
+        ):
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n")
+            server.stdin.flush()
+        with silent.accept()[0]:  # the tool asks
+            server.send_signal(signal.SIGINT)
+            try:
+                assert server.wait(60) == -signal.SIGINT
+            finally:
+                server.kill()

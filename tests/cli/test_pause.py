@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -140,10 +141,14 @@ def test_the_agent_says_which_file_it_looks_for(tmp_path: Path) -> None:
         assert not own.exists()
 
 
-def test_a_demonstration_has_a_pause_file_of_its_own(tmp_path: Path) -> None:
+def test_a_demonstration_has_a_pause_file_of_its_own_for_all_who_pause_at_once(
+    tmp_path: Path,
+) -> None:
     env = {"XDG_RUNTIME_DIR": str(tmp_path)}
     with agent("demo", env=env, command=(sys.executable, "-m", "ofu_exporter")) as running:
         said = json.loads(running.get("/v1/node")[1])["pause_file"]
         assert said == str(tmp_path / "ofu-exporter" / "demo-pause")
-        assert call("pause", "--agent", running.url).returncode == 0
-        assert Path(said).exists()
+        with ThreadPoolExecutor(4) as at_once:
+            done = [*at_once.map(lambda _: call("pause", "--agent", running.url), range(4))]
+        assert {(each.returncode, each.stderr) for each in done} == {(0, "")}
+        assert [path.name for path in Path(said).parent.iterdir()] == ["demo-pause"]

@@ -17,6 +17,17 @@ def test_a_file_gets_its_name_at_the_end(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_two_who_write_it_at_once_leave_it_whole(tmp_path: Path) -> None:
+    with whole_file(tmp_path / "a") as first:
+        first.write("first ")
+        with whole_file(tmp_path / "a") as second:
+            second.write("second")
+        assert (tmp_path / "a").read_text() == "second"
+        first.write("whole")
+    assert (tmp_path / "a").read_text() == "first whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def write_until(error: type[BaseException], path: Path) -> None:
     with whole_file(path) as file:
         file.write("new")
