@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.client import Reporter
+from ofu_exporter.client.reporter import _text
 from tests.doubles.report_agent import report_agent
 from tests.helpers.agent import until
 
@@ -409,3 +410,12 @@ def test_only_the_process_with_local_rank_0_reports(
     with reporting(REFUSED, enabled=True) as reporter:
         assert not reporter.disabled
     assert not warnings(caplog)
+
+
+def test_an_error_whose_text_raises_is_said_by_its_name() -> None:
+    class OddError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert _text(OddError()) == "OddError"
+    assert _text(ValueError("no")) == "ValueError: no"

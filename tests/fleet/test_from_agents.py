@@ -9,12 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from ofu_exporter.fleet.from_agents import AgentJobs, agents_report
+from ofu_exporter.fleet.from_agents import AgentJobs, _by_job, _whole, agents_report
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.cli.test_report_hosts import DAY, notebook
 from tests.helpers.agent import Agent, agent, page_server, until
+from tests.helpers.documents import made
 from tests.helpers.in_process import call
 from tests.helpers.scenes import shown_node
 
@@ -137,3 +138,16 @@ def playing_agent(jobs: str, *gpus: dict[str, object]) -> Iterator[str]:
     answers = [json.dumps(node), jobs]  # asked in this order
     with page_server(lambda: answers.pop(0)) as url:
         yield url.removesuffix("/metrics")
+
+
+def test_what_two_nodes_hold_of_a_job_is_one_job_and_of_two_users_two() -> None:
+    """An id is counted anew by another user's job; a job that ended before the time is none of it."""
+    one, two, other = made("n1"), made("n2"), made("n3", user="mallory")
+    over = made("n4", ended=one.began + 1.0)
+    answers = [AgentJobs("h1", jobs=(one, other)), AgentJobs("h2", jobs=(two, over))]
+    parts = _by_job(answers, one.began + 2.0)
+    assert sorted(map(len, parts)) == [1, 2]
+    whole = {job.user: job for job in map(_whole, parts)}
+    assert whole[one.user].nodes == ("n1", "n2")
+    assert whole[one.user].gpu_seconds == 2 * one.gpu_seconds
+    assert whole["mallory"] == other

@@ -321,3 +321,12 @@ def test_a_report_is_what_its_schema_says() -> None:
     for field in MfuReport.model_fields:
         assert f'"{field}"' in schema
     assert MfuReport.model_json_schema()["additionalProperties"] is False
+
+
+@every([("accumulation", 1 << 20), ("gpus", 10_000_000), ("tile_overhead", 0.999)])
+def test_a_fact_is_taken_up_to_its_limit(name: str, most: float) -> None:
+    """A plain overhead of 1 is more likely 1 %."""
+    assert getattr(MfuReport.model_validate({"job_id": "7", name: most}), name) == most
+    beyond = most + 1 if isinstance(most, int) else 1.0
+    with pytest.raises(ValidationError):
+        MfuReport.model_validate({"job_id": "7", name: beyond})

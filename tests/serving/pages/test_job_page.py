@@ -5,7 +5,7 @@ from __future__ import annotations
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import History
-from ofu_exporter.serving.pages.job_page import job_page
+from ofu_exporter.serving.pages.job_page import _counted_parts, job_page
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import reporting
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode, node_after
@@ -100,6 +100,11 @@ def test_a_trace_is_drawn_with_what_it_found_and_what_to_do() -> None:
     beside = shown(reporting(trace=seen))
     assert "What the counters saw" in beside
     assert "used 30.0%, no tensor work 50.0%, idle 20.0%" in beside
+    assert [*_counted_parts(seen.counters or {})] == [
+        ("used", "used", 0.3),
+        ("no_tensor", "no tensor work", 0.5),
+        ("rest", "idle", 0.2),
+    ]
     nothing = shown(reporting(trace=TraceSummary(5.0, 1, 4.0, parts)))
     assert "No cause of lost time was found" in nothing
     assert "Where the time went" not in shown(reporting())
