@@ -22,7 +22,7 @@ class WindowJson(BaseModel, allow_inf_nan=False):
 
     seconds: float
     utilization_ratio: float | None = Field(description="OFU.")
-    stderr_ratio: float | None = Field(description="Its standard error from the clock reads.")
+    stderr_ratio: float | None = Field(description="Its standard error.")
     overstated_ratio: float = Field(
         default=0.0,
         description="By how much the OFU may be too high besides: NVML's clock can be up to 13 % too high, and this "

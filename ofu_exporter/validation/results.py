@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ofu_exporter.hardware.tiles import adjusted_utilization
 from ofu_exporter.ofu import window
@@ -96,7 +96,9 @@ def steady_windows(trial: Trial, rating: Rating) -> Iterator[Window]:
         if reading.start != previous_end:
             trust = CycleTrust()
         previous_end = reading.end
-        outcome = window.measure(reading, rating, trust)
+        # The load never changes, so counters of a moment ago say the same; only cycles are of other seconds then.
+        edge_seconds = reading.edge_seconds if reading.cycles else 0.0
+        outcome = window.measure(replace(reading, edge_seconds=edge_seconds), rating, trust)
         trust = outcome.trust
         measured = outcome.window
         inside = began <= reading.start and reading.end <= ended

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.validation import Mark, Tiling, Trial
 from ofu_exporter.validation.results import Result, launches_at, result
-from ofu_exporter.values.reading import Reading
+from ofu_exporter.values.reading import COUNTER_AGE_SECONDS, Reading
 from tests.helpers.every import every
 from tests.helpers.values import H100_RATING, reading
 from tests.validation.simulation import product
@@ -41,6 +43,8 @@ def test_the_formulas() -> None:
     assert found.counted_overhead == pytest.approx(0.25)
     assert found.tensor_hz == pytest.approx(732e6)
     assert found.stderr == pytest.approx(0.0, abs=1e-3)
+    old = [replace(each, edge_seconds=COUNTER_AGE_SECONDS) for each in windows]
+    assert measured(made([(0.0, 0.0), (5.0, 5 * launches)], old)).stderr == found.stderr
 
 
 @every(

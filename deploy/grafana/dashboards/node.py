@@ -72,7 +72,7 @@ DASHBOARD = dashboard(
                 query(f"{_OFU} + {_BAND}", "upper"),
                 query(f"{_OFU} - {_BAND}", "lower"),
             ],
-            description="The band is two standard errors from the clock reads. With one clock read there is no band.",
+            description="The band is two standard errors. With one clock read there is no band.",
             size=(6, 6),
             legend=False,
             repeat="gpu",

@@ -120,7 +120,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
     GPU.gauge(
         "ofu_gpu_utilization_stderr_ratio",
-        "Standard error of the last window's OFU from the clock reads; 0 with cycle counters.",
+        "Standard error of the last window's OFU, from the clock reads and the age of the counters.",
         _window(lambda window: window.stderr),
     ),
     GPU.gauge(
