@@ -46,6 +46,10 @@ def test_of_a_job_of_two_models_no_more_is_free_than_it_left() -> None:
     (free,) = (row for row in report(found).days if row.kind == "free")
     assert free.model == "A100"
     assert free.gpu_hours == pytest.approx(150 - 140)
+    found.models[DAY, "a", "L4"] = ModelSums(0.5, 0.0, 0.0, JobSums())
+    free_rows = [row for row in report(found).days if row.kind == "free"]
+    assert [row.model for row in free_rows] == ["A100", "L4"]
+    assert sum(row.gpu_hours for row in free_rows) == pytest.approx(150.5 - 140)
 
 
 RATIOS = st.floats(0.0, 1.0)
