@@ -82,6 +82,14 @@ def test_a_kernel_without_operator_is_found_by_its_launch(tmp_path: Path) -> Non
     assert only(path).gemm == Gemm(40, 17, 64)
 
 
+def test_the_operator_of_a_kernel_goes_before_that_of_its_launch(tmp_path: Path) -> None:
+    """Also where the launch was not recorded."""
+    path = tmp_path / "trace.json"
+    for told in ((launch(77, 1),), ()):
+        write(path, *told, kernel(NVJET, tracing.MM, 77))
+        assert only(path).gemm == Gemm(40, 17, 64)
+
+
 def test_ids_as_older_profilers_write_them(tmp_path: Path) -> None:
     old = kernel(NVJET, **{"external id": tracing.MM})
     assert only(write(tmp_path / "trace.json", {**old, "cat": "Kernel"})).gemm == Gemm(40, 17, 64)
