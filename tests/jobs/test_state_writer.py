@@ -21,6 +21,7 @@ import pytest
 from ofu_exporter.jobs.state_file import KEEP_SECONDS, Saved, StateFile, open_store
 from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.state_writer import StateWriter
+from ofu_exporter.support.boot import boot_id, uptime
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -67,6 +68,9 @@ def test_the_state_writer_writes_at_the_end_and_when_woken(path: Path) -> None:
     assert found.counted_until == {gpu().key: 42.0}
     sampled_at = time.time() - time.monotonic() + 50.0
     assert found.watched_until == pytest.approx(sampled_at, abs=30.0), "not until it was written"
+    with closing(sqlite3.connect(path)) as db:
+        (mark,) = db.execute("SELECT boot_id, unix - uptime FROM clock")
+    assert mark == (boot_id(), pytest.approx(time.time() - uptime(), abs=30.0))
 
 
 class HangingDisk:

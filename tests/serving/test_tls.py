@@ -137,3 +137,10 @@ def test_the_text_is_there_while_the_block_runs_and_gone_afterwards(text: str) -
 def test_two_texts_do_not_mix() -> None:
     with tls.in_memory("a") as first, tls.in_memory("b") as second:
         assert (Path(first).read_text(), Path(second).read_text()) == ("a", "b")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_whose_order_of_suites_counts_is_as_told(certificates: Certificates, own: bool) -> None:
+    files = tls.TlsFiles(certificates.cert, certificates.key, prefers_own_order=own)
+    options = tls.make_context(files).options
+    assert bool(options & ssl.OP_CIPHER_SERVER_PREFERENCE) == own
