@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.client.channel import AgentAnswer
+from ofu_exporter.client.sender import MOST_NOTICES, OnceLog
 from tests.client.test_reporter import REFUSED, reporting, until_counted, warnings
 from tests.doubles.report_agent import Reply, refusal, report_agent
 
@@ -145,3 +146,12 @@ def test_a_refusal_of_any_shape_is_a_refusal(detail: object) -> None:
         with reporting(agent.url) as reporter:
             until_counted(reporter, "refused", 2)
         assert reporter.counts["failed"] == 0
+
+
+def test_so_many_causes_are_warned_of_and_each_once(caplog: pytest.LogCaptureFixture) -> None:
+    notices = OnceLog()
+    for number in range(2 * MOST_NOTICES):
+        notices.say(str(number // 2), "a warning")
+    notices.say("new", "one too many")
+    notices.say("newer", "one too many")
+    assert len(warnings(caplog)) == MOST_NOTICES

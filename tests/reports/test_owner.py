@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.reports.owner import YOUNG_SECONDS, KnownOwners, Owner, gpus_of_reports, owner_of
+from ofu_exporter.reports.owner import (
+    YOUNG_SECONDS,
+    KnownOwners,
+    Owner,
+    gpus_of_reports,
+    owner_of,
+    stepped,
+)
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.job import GpuUsage, Job, JobKey
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, Start
+from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.values import gpu, health
@@ -77,3 +85,10 @@ def test_the_gpus_of_jobs_that_report_or_may_yet_begin_to_are_known() -> None:
     assert gpus_of_reports(told) == {gpu(1).key, gpu(2).key}
     ended = replace(told, jobs=(replace(mine, reports=reports, ended=later),))
     assert gpus_of_reports(ended) == set()
+
+
+def test_a_run_has_stated_a_step_once_its_reports_have_one() -> None:
+    for step, found in ((None, set()), (3, {(VIEW.job.key, VIEW.job.uid)})):
+        reports = ReportsView(progress=Progress(step=step))
+        view = replace(VIEW, reports=reports, start=Start(is_open=True))
+        assert stepped(replace(PAGE, jobs=(view,))) == found

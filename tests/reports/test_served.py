@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ofu_exporter.jobs.kept_served import KeptCounters
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.served import ServedTally
+from ofu_exporter.reports.served import MAX_NAMES, ServedTally
 from ofu_exporter.values.served import TOKEN_KINDS, Served
 
 
@@ -125,3 +126,26 @@ def test_the_time_and_the_flops_are_those_between_pulls() -> None:
     served = after(of(9e15), of(9.5e15), of(1e14))
     assert served.flops == {"m": 5e14 + 1e14}
     assert served.seconds == {"m": 20.0}
+
+
+def test_of_many_engines_behind_one_address_the_one_not_read_for_longest_is_forgotten() -> None:
+    tally = ServedTally()
+    for turn, (number, value) in enumerate(
+        [(1, 5), (2, 5), (3, 5), (4, 5), (1, 5), (5, 5), (1, 15)]
+    ):
+        read = engine_pages.read(page(value) + f"process_start_time_seconds {100 + number}\n")
+        assert read is not None
+        tally.take(read, 5000.0 + 15 * turn)
+    assert tokens(tally.served)["prompt"] == 10
+
+
+def test_a_clock_that_was_set_back_takes_no_time_and_names_that_were_kept_are_bounded() -> None:
+    kept = KeptCounters(at=0.0, models=tuple(map(str, range(MAX_NAMES + 4))))
+    tally = ServedTally([kept])
+    assert len(tally.kept()[0].models) == MAX_NAMES
+    again = ServedTally()
+    for at in (100.0, 50.0, 60.0):
+        read = engine_pages.read(page(5))
+        assert read is not None
+        again.take(read, at)
+    assert again.served.seconds == {"m": 10.0}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.terminal.scene import mean_losses
+from ofu_exporter.serving.node_json import NodeJob
+from ofu_exporter.terminal.scene import mean_losses, user_of
 from ofu_exporter.values.losses import Loss
+from tests.helpers.scenes import one_node
 from tests.terminal.test_gpu_rows import with_window
 
 
@@ -18,4 +20,15 @@ def test_the_parts_of_several_gpus_add_up_with_their_ofu() -> None:
     assert sum(losses.values()) == pytest.approx(1.0 - (0.3 + 0.5 * 0.6) / 1.5)
     assert losses[Loss.WITHOUT_TENSOR] == pytest.approx(0.1)
     assert losses[Loss.CLOCK] == pytest.approx(-0.05 / 1.5)
+    assert mean_losses([gpu]) == pytest.approx(split)
     assert mean_losses([away]) == {}
+
+
+def test_a_row_has_the_length_of_its_window_and_a_job_its_user_or_namespace() -> None:
+    scene = one_node()
+    windows = [gpu.window and gpu.window.seconds for _, _, gpu in scene.gpus]
+    assert [row["window_seconds"] for row in scene.gpu_rows()] == windows
+    assert any(windows)
+    names = [("ada", "ml"), ("", "ml")]
+    jobs = [NodeJob.model_construct(user=user, namespace=space) for user, space in names]
+    assert [user_of(job) for job in jobs] == ["ada", "ml"]
