@@ -29,6 +29,8 @@ from ofu_exporter.support.small_files import read_secret
 from ofu_exporter.values.text import shown
 
 LOG_BYTES = 256 << 10
+LINE_LETTERS = 4000
+"""Most letters of a line of the log: the time to look for secrets grows with the square of a line's length."""
 JOURNAL = ("journalctl", "--unit=ofu-exporter", "--lines=2000", "--no-pager", "--output=short-iso")
 JOURNAL_SECONDS = 10
 CONTENTS = {
@@ -40,8 +42,8 @@ CONTENTS = {
 }
 """Every file of the archive and what it holds, in its order."""
 HIDDEN = "(hidden)"
-_NAMES = r"[\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|authorization|cookie|api[_-]?key|[_-]key)"
-"""Names of what is secret, whatever stands before: PG, AWS_SESSION_, wandb-."""
+_NAMES = r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|authorization|cookie|api[_-]?key|[_-]key)"
+"""Names of what is secret, or their ends: PG, AWS_SESSION_, wandb- may stand before."""
 _NO_WORD = (
     r"(?!(?:is|was|are|were|of|for|in|by|to|from|with|and|or|that|which|has|have|not|no|must|may|can|the|a|an|file|"
     r"files|hash|hashes|given|wrong|right|stands|attempts?|needs?|belongs)\b)"
@@ -69,7 +71,7 @@ _FORMS = (
         rf"\1\2{HIDDEN}",
     ),
     # --token X, and a password that a sentence names.
-    (re.compile(rf"(--{_NAMES}\s+)(?!-)[^\s\"',]+", re.I), rf"\1{HIDDEN}"),
+    (re.compile(rf"(--[\w.-]{{0,60}}?{_NAMES}\s+)(?!-)[^\s\"',]+", re.I), rf"\1{HIDDEN}"),
     (
         re.compile(rf"\b((?:password|passwd|passphrase)\s+){_NO_WORD}[^\s\"',]+", re.I),
         rf"\1{HIDDEN}",
@@ -188,9 +190,8 @@ def log_tail(file: Path | None) -> str:
         if file is not None:
             with opened(file) as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES))
-                return "\n".join(
-                    map(shown, log.read(LOG_BYTES).decode(errors="replace").splitlines())
-                )
+                lines = log.read(LOG_BYTES).decode(errors="replace").splitlines()
+                return "\n".join(shown(line[:LINE_LETTERS]) for line in lines)
         done = subprocess.run(JOURNAL, capture_output=True, timeout=JOURNAL_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"(no log: {error}; give the agent's with --log FILE)\n"

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,16 @@ def test_of_a_long_log_the_end_is_taken(tmp_path: Path) -> None:
     tail = log_tail(tmp_path / "log")
     assert len(tail) < LOG_BYTES + 10
     assert tail.endswith("\\x1b[31mend")
+
+
+@pytest.mark.parametrize("letters", ["x", "-", "--a", "a://b/"])
+def test_a_log_of_one_line_takes_no_hours(letters: str, tmp_path: Path) -> None:
+    """Without a bound on lines, and on what may stand before a secret's name, it would take an hour."""
+    (tmp_path / "log").write_text(letters * LOG_BYTES + "\nlast --my-token abc")
+    begun = time.process_time()
+    text = redacted(log_tail(tmp_path / "log"))
+    assert text.endswith(f"\nlast --my-token {HIDDEN}")
+    assert time.process_time() - begun < 20
 
 
 def test_without_a_log_it_says_why(tmp_path: Path) -> None:
