@@ -15,8 +15,9 @@ from tests.client.test_reporter import REFUSED, reporting, until_counted, warnin
 from tests.doubles.report_agent import Reply, refusal, report_agent
 
 
+@pytest.mark.parametrize(("status", "kind"), [(401, "wrong_token"), (403, "not_yours")])
 def test_a_withdrawn_token_is_read_anew_from_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, kind: str
 ) -> None:
     file = tmp_path / "token"
     file.write_text("old")
@@ -26,7 +27,7 @@ def test_a_withdrawn_token_is_read_anew_from_its_file(
     def check(_: object, headers: Any) -> Reply | None:
         if headers["Authorization"] == valid:
             return None
-        return refusal(401, "", "no such token", "wrong_token")
+        return refusal(status, "", "no such token", kind)
 
     with report_agent() as agent, reporting(agent.url) as reporter:
         agent.behave = check
