@@ -41,7 +41,7 @@ CONTENTS = {
     "log.txt": "the end of the agent's log; it may name users and jobs",
 }
 """Every file of the archive and what it holds, in its order."""
-HIDDEN = "(hidden)"
+HIDDEN, CUT = "(hidden)", "(cut)"
 _NAMES = r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|authorization|cookie|api[_-]?key|[_-]key)"
 """Names of what is secret, or their ends: PG, AWS_SESSION_, wandb- may stand before."""
 _NO_WORD = (
@@ -189,15 +189,24 @@ def log_tail(file: Path | None) -> str:
     try:
         if file is not None:
             with opened(file) as log:
-                log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES))
-                lines = log.read(LOG_BYTES).decode(errors="replace").splitlines()
-                return "\n".join(shown(line[:LINE_LETTERS]) for line in lines)
+                log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES - 1))
+                return _whole_words(log.read(LOG_BYTES + 1))
         done = subprocess.run(JOURNAL, capture_output=True, timeout=JOURNAL_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"(no log: {error}; give the agent's with --log FILE)\n"
-    return (
-        done.stdout[-LOG_BYTES:].decode(errors="replace")
-        or "(the journal has no line of the unit)\n"
+    return _whole_words(done.stdout) or "(the journal has no line of the unit)\n"
+
+
+def _whole_words(log: bytes) -> str:
+    """The last LOG_BYTES, without the words that are cut: nobody would know a half address's password for one."""
+    lines = log[-LOG_BYTES:].decode(errors="replace").splitlines()
+    if len(log) > LOG_BYTES:
+        lines[0] = CUT
+    return "\n".join(
+        shown(
+            line if len(line) <= LINE_LETTERS else f"{line[:LINE_LETTERS].rpartition(' ')[0]} {CUT}"
+        )
+        for line in lines
     )
 
 

@@ -227,8 +227,9 @@ def table(observed: Observation, explanation: Explanation) -> str:
         *ratio_mistakes(observed.mfu, observed.mfu, 1),
     ]
     if observed.is_clock_read and observed.mfu < observed.ofu:
+        most = observed.overstated
         lines.append(
-            f"OFU may be {observed.overstated:.2%} lower: its SM clock was read (if not: --clock cycles)"
+            f"OFU may be {most:.2%} lower, {observed.ofu - most:.2%}: its SM clock was read (if not: --clock cycles)"
         )
     if observed.right_mfu is not None:
         lines.append(f"MFU from the throughput: {observed.right_mfu:.2%}")

@@ -44,7 +44,7 @@ class HistoryServer:
 
     def server_time(self) -> float:
         """The server's clock. Raises QueryError."""
-        return 0.0
+        raise QueryError(QueryReason.REFUSED, f"{self.shown_url} have no clock")
 
     def close(self) -> None:
         """Let go of what is open."""

@@ -172,6 +172,16 @@ def test_of_a_long_log_the_end_is_taken(tmp_path: Path) -> None:
     assert tail.endswith("\\x1b[31mend")
 
 
+def test_no_password_is_shown_because_its_address_is_cut(tmp_path: Path) -> None:
+    """Wherever the end of a long line, or the beginning of what is read of the log, cuts it."""
+    address, log = "https://ada:hunter22@h/m", tmp_path / "log"
+    for letters in range(len(address)):
+        log.write_text(f"{'a ' * 2000}"[letters:] + f"{address} more\n")
+        assert "hunter" not in redacted(log_tail(log)), "at the end of a line"
+        log.write_text(f"{address} {'x' * (LOG_BYTES - letters)}\nend\n")
+        assert "hunter" not in redacted(log_tail(log)), "at the beginning"
+
+
 @pytest.mark.parametrize("letters", ["x", "-", "--a", "a://b/"])
 def test_a_log_of_one_line_takes_no_hours(letters: str, tmp_path: Path) -> None:
     """Without a bound on lines, and on what may stand before a secret's name, it would take an hour."""
