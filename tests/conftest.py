@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -135,6 +135,19 @@ def pytest_xdist_auto_num_workers() -> int:
 @pytest.fixture
 def regenerate(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--regenerate"))
+
+
+@pytest.fixture
+def golden(regenerate: bool) -> Callable[[str, str], None]:
+    """Holds a text to a file of tests/golden/, or writes it there."""
+
+    def check(name: str, text: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        if regenerate:
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return check
 
 
 @pytest.fixture

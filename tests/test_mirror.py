@@ -20,6 +20,7 @@ OF_THE_PROJECT = {"architecture", "doc_examples", "docs", "fast", "groups", "lay
 """Tests at the top that are about no file of the package."""
 OF_A_SUBJECT = {
     "cli/test_recipes.py": "recipes, through every command that reads one",
+    "fleet/reports/test_golden_reports.py": "all forms of reports, digests and pages of jobs, of one fleet",
     "fleet/reports/test_zoom.py": "the script templates/zoom.js, in a browser",
     "flops/causes/test_cases.py": "all causes, on reports of public threads",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
