@@ -12,10 +12,13 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ofu_exporter.client.port_owner import refuse_stranger
+from ofu_exporter.client.slow_disk import SlowDisk
 
 PATH = "/v1/mfu"
 TIMEOUT_SECONDS = 2.0
@@ -74,7 +77,8 @@ class Channel:
         self._environ = environ
         self._connection: http.client.HTTPConnection | None = None
         self._path = ""
-        _open(self.where, environ)
+        with suppress(TimeoutError):  # the loop waits here; whoever posts opens it again
+            SlowDisk().ask(partial(_open, self.where, environ))
 
     @property
     def where(self) -> str:

@@ -7,8 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from ofu_exporter.client.slow_disk import SlowDisk
 
 TOKENS = Path("/run/ofu-exporter/tokens")
 """The folder of the tokens of Slurm jobs, each under the job's id."""
@@ -17,6 +20,8 @@ LONGEST_TOKEN = 4096
 LONGEST_RUN = 256
 MOST_RECIPE_BYTES = 200_000
 """A report with a larger recipe would be refused."""
+RECIPE_SECONDS = 5.0
+"""How long a job waits at its start for the disk of its recipe."""
 
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 """Torch's variable first: its launcher under srun starts several processes that share a SLURM_LOCALID."""
@@ -30,7 +35,7 @@ def job_id(environ: Mapping[str, str], namespace: Path = NAMESPACE) -> str:
     named = environ.get("OFU_EXPORTER_JOB_ID") or environ.get("SLURM_JOB_ID")
     if named:
         return named
-    space = environ.get("POD_NAMESPACE") or _read(namespace)
+    space = environ.get("POD_NAMESPACE") or _read(namespace, SlowDisk())
     pod = environ.get("POD_NAME") or environ.get("HOSTNAME")
     return f"{space}/{pod}" if space and pod else ""
 
@@ -63,8 +68,7 @@ def model_facts(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _recipe(path: Path) -> Any:
-    with open(path, "rb", opener=without_waiting) as file:
-        content = file.read(MOST_RECIPE_BYTES + 1) or b""
+    content = SlowDisk().ask(partial(_content, path, MOST_RECIPE_BYTES + 1), RECIPE_SECONDS)
     if len(content) > MOST_RECIPE_BYTES:
         raise ValueError(f"{path} has more than {MOST_RECIPE_BYTES} bytes, which no recipe has")
     return json.loads(content)
@@ -81,34 +85,39 @@ class Token:
         if not _fits_a_header(self.value):
             raise ValueError("the token has characters that a header cannot carry")
         self._file: Path | None = None
+        self._disk = SlowDisk()
         if not self.value:
             named = environ.get("OFU_EXPORTER_TOKEN_FILE")
             # Only numbers are used, so that no id can lead out of the folder.
             of_job = tokens / job if re.fullmatch("[0-9]{1,19}", job) else None
             self._file = Path(named) if named else of_job
-            self.value = _token(self._file)
+            self.value = self._of_file()
 
     def reread(self) -> bool:
         """Read the file again; returns whether it has another token now."""
-        new = _token(self._file) if self._file else ""
+        new = self._of_file()
         changed = bool(new) and new != self.value
         self.value = new if changed else self.value
         return changed
 
-
-def _token(path: Path | None) -> str:
-    text = _read(path) if path else ""
-    return text if _fits_a_header(text) else ""
+    def _of_file(self) -> str:
+        text = _read(self._file, self._disk) if self._file else ""
+        return text if _fits_a_header(text) else ""
 
 
 def _fits_a_header(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _read(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError), open(path, "rb", opener=without_waiting) as file:
-        return (file.read(LONGEST_TOKEN) or b"").decode().strip()
+def _read(path: Path, disk: SlowDisk) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return disk.ask(partial(_content, path, LONGEST_TOKEN)).decode().strip()
     return ""
+
+
+def _content(path: Path, most: int) -> bytes:
+    with open(path, "rb", opener=without_waiting) as file:
+        return file.read(most) or b""
 
 
 def without_waiting(path: str, flags: int) -> int:

@@ -10,9 +10,11 @@ import os
 import stat
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ofu_exporter.client.identity import LONGEST_RUN, without_waiting
+from ofu_exporter.client.slow_disk import SlowDisk
 
 MOST_BYTES = 64 << 10
 MOST_RUNS = 16
@@ -38,23 +40,28 @@ def line_of(run: str, job_id: str) -> str:
 
 
 class StepsFile:
-    """The file, which may not exist. A thread that may wait for its disk calls it, not the training loop."""
+    """The file, which may not exist. A thread that may wait a moment calls it, not the training loop."""
 
     def __init__(self, path: str | None = None) -> None:
         """Default: what the environment names, which may be no file."""
         self._path = os.environ.get("OFU_EXPORTER_STEPS_FILE", "") if path is None else path
-        self._before: dict[str, _Reached] | None = None
+        self._disk = SlowDisk()
+        self._before: dict[str, _Reached] | None = None if self._path else {}
         self._raised = "", -1, -1
         """The run whose step was written here last, from which step on and up to which."""
 
     def begin(self) -> dict[str, _Reached]:
         """Read, once, what earlier runs had reached: before the first step, which other nodes may write first."""
         if self._before is None:
-            before: dict[str, _Reached] = {}
             with suppress(OSError):
-                before = self._read()
-            self._before = before
-        return self._before
+                self._disk.ask(self._read_before)
+        return self._before or {}
+
+    def _read_before(self) -> None:
+        before: dict[str, _Reached] = {}
+        with suppress(OSError):
+            before = self._read()
+        self._before = before
 
     def reached(self, run: str) -> dict[str, float]:
         """What a report says of the steps that a run had reached before this one; empty where nobody knows of any."""
@@ -64,11 +71,14 @@ class StepsFile:
     def keep(self, run: str, step: int | None) -> None:
         """Write a step that is higher than what is kept of its run.
 
-        Raises OSError, also where the path leads to anything else, such as a checkpoint: that is never replaced.
+        Raises OSError, also where the disk does not answer, which does not end the call, and where the path leads to
+        anything else, such as a checkpoint: that is never replaced.
         """
         self.begin()
-        if not self._path or step is None or not 0 <= step < STEPS or len(run) > LONGEST_RUN:
-            return
+        if self._path and step is not None and 0 <= step < STEPS and len(run) <= LONGEST_RUN:
+            self._disk.ask(partial(self._raise_to, run, step))
+
+    def _raise_to(self, run: str, step: int) -> None:
         runs = self._read()
         highest, _ = runs.pop(run, (-1, 0.0))
         if step > highest or self._is_mistaken(run, highest, step):
@@ -95,11 +105,10 @@ class StepsFile:
 
     def _read(self) -> dict[str, _Reached]:
         try:
-            if self._path:
-                with open(self._path, "rb", opener=without_waiting) as file:
-                    is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-                    content: Any = json.loads(file.read(MOST_BYTES) or b"{}") if is_file else None
-                return {run: _reached(run, one) for run, one in content.items()}
+            with open(self._path, "rb", opener=without_waiting) as file:
+                is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                content: Any = json.loads(file.read(MOST_BYTES) or b"{}") if is_file else None
+            return {run: _reached(run, one) for run, one in content.items()}
         except FileNotFoundError:
             pass
         except (ValueError, TypeError, AttributeError, RecursionError):

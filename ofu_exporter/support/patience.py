@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from typing import Any, TypeVar
 
 from ofu_exporter.errors import HungError
@@ -55,17 +56,19 @@ def _begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:
 
     def run() -> None:
         try:
-            future.set_result(work())
+            tell = partial(future.set_result, work())
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            future.set_exception(error)
+            tell = partial(future.set_exception, error)
+        with _lock:
+            del _running[name]
+        tell()
 
     with _lock:
-        earlier = _running.get(name)
-        if earlier is not None and earlier.is_alive():
+        if name in _running:
             raise HungError(name, 0.0)
         thread = threading.Thread(target=run, name="ofu-patience", daemon=True)
-        _running[name] = thread
         thread.start()
+        _running[name] = thread
     return future
 
 

@@ -13,6 +13,7 @@ from ofu_exporter.client import Reporter
 from ofu_exporter.client.steps_file import MOST_RUNS, StepsFile
 from tests.doubles.report_agent import report_agent
 from tests.helpers.agent import until
+from tests.helpers.hung_disk import hung_disk
 
 
 def test_the_next_run_tells_the_highest_step_whatever_became_of_the_reports(
@@ -170,3 +171,15 @@ def test_of_many_runs_the_last_are_kept(tmp_path: Path) -> None:
         MOST_RUNS + 2,
     ]
     assert len(os.listdir(tmp_path)) == 1
+
+
+def test_a_disk_that_hangs_costs_the_steps_and_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("STEPS_FILE", "TOKEN_FILE", "CA_FILE"):
+        monkeypatch.setenv(f"OFU_EXPORTER_{name}", str(tmp_path / name))
+    with hung_disk(tmp_path), report_agent() as node, Reporter(7, node.url, every=0.02) as job:
+        for step in range(3):
+            job.report(step=step)
+            until(lambda at=step: job.counts["accepted"] > at)
+    assert "OFU_EXPORTER_STEPS_FILE is not written: the disk does not answer" in caplog.messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -129,3 +130,10 @@ def test_an_error_of_a_coroutine_is_its_own() -> None:
 
     with pytest.raises(KeyError, match="gone"):
         asyncio.run(limited(SOON, work()))
+
+
+def test_calls_that_have_returned_are_forgotten() -> None:
+    for number in range(50):
+        within(LONG, f"file {number}", lambda: 7)
+    threads = [each for each in gc.get_objects() if type(each) is threading.Thread]
+    assert sum(each.name == "ofu-patience" and not each.is_alive() for each in threads) < 5
