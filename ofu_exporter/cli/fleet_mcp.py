@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
@@ -25,6 +29,8 @@ INSTRUCTIONS = (
 )
 Since = Annotated[str, Field(description="How long before `until` to begin: 12h, 14d, 4w.")]
 Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is now.")]
+LAST_SECONDS = 5.0
+"""How long after the end of the input an answer may take: then nobody waits for it any more."""
 RowLimit = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
@@ -54,9 +60,22 @@ def mcp(**options: Any) -> None:
     )
     for tool in tools({**options, "progress": False}, answered):
         server.tool(annotations=ToolAnnotations(read_only_hint=True), structured_output=False)(tool)
-    # By itself the SDK waits after Ctrl-C until its input ends and each tool has answered; all they do is read.
+    # By itself the SDK waits after Ctrl-C until its input ends, and then for each tool's answer; all they do is read.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(os.dup(0))))
     server.run("stdio")
+
+
+class _Input(io.FileIO):
+    """Standard input, whose end is that of the process soon afterwards."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        length = super().readinto(buffer)
+        if not length:
+            end = threading.Timer(LAST_SECONDS, os._exit, (1,))
+            end.daemon = True
+            end.start()
+        return length
 
 
 def tools(

@@ -21,7 +21,7 @@ class SlowDisk:
         self._last: Future[Any] | None = None
 
     def ask(self, work: Callable[[], ResultT], seconds: float = WAIT_SECONDS) -> ResultT:
-        """What the call returns. Raises what it raises, and TimeoutError while it or the one before has not returned."""
+        """What the call returns. Raises what it raises, and TimeoutError while it or the one before it runs."""
         if self._last is not None and not self._last.done():
             raise TimeoutError("the disk does not answer")
         self._last = future = Future[ResultT]()

@@ -100,7 +100,8 @@ def test_a_server_that_is_away_is_an_error_of_the_tool_not_the_end() -> None:
     assert "127.0.0.1:9" in text(answers[1])
 
 
-def test_ctrl_c_ends_it_while_a_tool_waits_for_a_server_that_says_nothing() -> None:
+@pytest.mark.parametrize("way", ["ctrl-c", "end of input"])
+def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str) -> None:
     """Assistants end their servers so; without it one that nobody uses would stay."""
     words = [*COMMAND, "fleet", "mcp", "--prometheus"]
     hello = {
@@ -126,8 +127,11 @@ def test_ctrl_c_ends_it_while_a_tool_waits_for_a_server_that_says_nothing() -> N
             server.stdin.write(json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n")
             server.stdin.flush()
         with silent.accept()[0]:  # the tool asks
-            server.send_signal(signal.SIGINT)
+            if way == "ctrl-c":
+                server.send_signal(signal.SIGINT)
+            else:
+                server.stdin.close()
             try:
-                assert server.wait(60) == -signal.SIGINT
+                assert server.wait(60) == (-signal.SIGINT if way == "ctrl-c" else 1)
             finally:
                 server.kill()
