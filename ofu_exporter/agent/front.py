@@ -41,6 +41,7 @@ class Front:
         web = read_web_config(settings.web_config_file)
         self._reading = ReadAccess(web)
         self._listeners = Listeners(settings, web, given_sockets())
+        records.page.certificate_expires = self._certificate_expires
         host = host_and_port(settings.listen)[0]
         self._hosts = Hosts(settings.allowed_hosts, [host], settings.telemetry_path)
         app = self._app(records)
@@ -61,6 +62,10 @@ class Front:
     @property
     def url(self) -> str:
         return self._listeners.url
+
+    def _certificate_expires(self) -> float | None:
+        tls = self._listeners.tls
+        return tls.expires if tls else None
 
     def start(self, settings: Callable[[], Settings]) -> asyncio.Task[None]:
         """Serve; the task ends with the server. `settings` gives those that are in force."""

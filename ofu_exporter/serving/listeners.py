@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import socket
-import ssl
 import stat
 from collections.abc import MutableMapping
 from itertools import zip_longest
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.tls import make_context, tls_of_settings
+from ofu_exporter.serving.tls import ServerContext, make_context, tls_of_settings
 from ofu_exporter.serving.web_config import NO_WEB_CONFIG, WebConfig
 from ofu_exporter.settings import Settings, host_and_port
 
@@ -187,7 +186,7 @@ def _remove_stale(path: Path) -> None:
     raise ConfigError("another program listens there")
 
 
-def tls_context(settings: Settings, web: WebConfig = NO_WEB_CONFIG) -> ssl.SSLContext | None:
+def tls_context(settings: Settings, web: WebConfig = NO_WEB_CONFIG) -> ServerContext | None:
     """The TLS context of the address; None without a certificate. Raises ConfigError."""
     of_settings = tls_of_settings(settings)
     if of_settings and web.tls:

@@ -94,6 +94,8 @@ class Page(Collector):
         self.path = path
         self.pause_file = ""
         """The file that the agent looks for to let go of the GPUs, as it is told to whoever pauses it."""
+        self.certificate_expires: Callable[[], float | None] = lambda: None
+        """Unix time at which the certificate that is served ends; None without one."""
         self._clock = clock
         self._unix = unix
         self._counts = counts
@@ -213,6 +215,7 @@ class Page(Collector):
             requests=dict(self._requests),
             faults=self.faults.counts(),
             last_reload_successful=not self._out_of_force,
+            certificate_expires=self.certificate_expires(),
         )
         families = [*self._written.families, *of_counts(counts, self.faults)]
         return (family for family in families if family.samples)

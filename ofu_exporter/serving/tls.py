@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
@@ -33,6 +37,10 @@ CIPHERS = {
 """Go's names (crypto/tls, CipherSuites) of suites up to TLS 1.2, and OpenSSL's."""
 TLS13_CIPHERS = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """Go takes these names, and they change nothing: suites of TLS 1.3 are not chosen."""
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
+_UTC_TIME, _VERSION = 0x17, 0xA0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +80,18 @@ def tls_of_settings(settings: Settings) -> TlsFiles | None:
     )
 
 
-class WriterContext(ssl.SSLContext):
+class ServerContext(ssl.SSLContext):
+    """A context that knows when its certificate ends."""
+
+    expires: float | None = None
+    """Unix time."""
+
+
+class WriterContext(ServerContext):
     """A context whose authority (`tls_client_ca`) is that of clients who may write, and not of readers only."""
 
 
-def make_context(tls: TlsFiles) -> ssl.SSLContext:
+def make_context(tls: TlsFiles) -> ServerContext:
     """The context of these files. Raises ConfigError, which names the file.
 
     OpenSSL opens whatever it is given by itself and reads it to its end, so it is given what was read here.
@@ -84,7 +99,7 @@ def make_context(tls: TlsFiles) -> ssl.SSLContext:
     key = read_secret(tls.key, "TLS key" if tls.key != tls.cert else "TLS certificate and key")
     cert = key if tls.key == tls.cert else read_small(tls.cert, "TLS certificate")
     authority = read_small(tls.client_ca, "TLS client authority") if tls.client_ca else None
-    kind = WriterContext if tls.clients_may_write else ssl.SSLContext
+    kind = WriterContext if tls.clients_may_write else ServerContext
     context = kind(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version, context.maximum_version = tls.minimum, tls.maximum
     if not tls.prefers_own_order:
@@ -97,6 +112,9 @@ def make_context(tls: TlsFiles) -> ssl.SSLContext:
             context.load_cert_chain(cert_path, key_path, password=lambda: "")
     except (OSError, ValueError) as error:
         raise ConfigError(f"TLS certificate {tls.cert}, key {tls.key}: {error}") from error
+    context.expires = expires(cert)
+    if context.expires is not None and context.expires < time.time():
+        log.warning("TLS certificate %s has expired: whoever checks it cannot connect", tls.cert)
     if authority is not None:
         try:
             with in_memory(authority) as path:
@@ -105,6 +123,36 @@ def make_context(tls: TlsFiles) -> ssl.SSLContext:
             raise ConfigError(f"TLS client authority {tls.client_ca}: {error}") from error
         context.verify_mode = tls.client_auth
     return context
+
+
+def expires(chain: str) -> float | None:
+    """Unix time at which the first certificate of a chain ends (RFC 5280, 4.1: notAfter); None if there is none."""
+    first = _PEM.search(chain)
+    if first is None:
+        return None
+    try:
+        (_, certificate), *_ = _parts(ssl.PEM_cert_to_DER_cert(first[0]))
+        (_, signed), *_ = _parts(certificate)
+        # Serial number, algorithm, issuer, validity; the version before them may be missing.
+        validity = [content for tag, content in _parts(signed) if tag != _VERSION][3]
+        _, (tag, content) = _parts(validity)
+        text = content.decode()
+        if tag == _UTC_TIME:  # its two digits of the year mean 1950 to 2049
+            text = ("19" if text >= "5" else "20") + text
+        return datetime.strptime(f"{text[:-1]}+0000", "%Y%m%d%H%M%S%z").timestamp()
+    except (ValueError, IndexError):
+        return None
+
+
+def _parts(der: bytes) -> Iterator[tuple[int, bytes]]:
+    """The elements of DER (X.690), each with its tag."""
+    while der:
+        tag, length, at = der[0], der[1], 2
+        if length > 0x7F:
+            at += length & 0x7F
+            length = int.from_bytes(der[2:at], "big")
+        yield tag, der[at : at + length]
+        der = der[at + length :]
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -106,6 +108,7 @@ async def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert (unchanged, changed) == (0, 1)
 
 
+EXPIRES = "ofu_exporter_tls_certificate_expires_timestamp_seconds"
 FAST = ("--source", "simulate", "--scheduler", "none", "--interval", "1s")
 
 
@@ -143,6 +146,10 @@ def test_passwords_and_certificates_are_renewed_when_their_files_change(
         certificates.renew()
         until(lambda: _serial(running, trust) != before)
         assert status(running, "prom", "new", trust) == 200
+        certificates.renew(datetime(2020, 1, 1, tzinfo=timezone.utc))
+        until(lambda: running.logs(f"TLS certificate {certificates.cert} has expired"))
+        read = partial(httpx.get, f"{running.url}/metrics", verify=False, auth=("prom", "new"))
+        until(lambda: f"{EXPIRES} 1.5778368e+09\n" in read().text)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime
 from pathlib import Path
 
 import trustme
@@ -23,8 +24,8 @@ class Certificates:
             self.client
         )
 
-    def renew(self) -> None:
-        issued = self.authority.issue_cert("127.0.0.1")
+    def renew(self, end: datetime | None = None) -> None:
+        issued = self.authority.issue_cert("127.0.0.1", not_after=end)
         issued.cert_chain_pems[0].write_to_path(self.cert)
         self.key.unlink(missing_ok=True)
         self.key.touch(0o600)

@@ -6,11 +6,13 @@ import os
 import ssl
 import stat
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import trustme
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving import tls
@@ -144,3 +146,15 @@ def test_whose_order_of_suites_counts_is_as_told(certificates: Certificates, own
     files = tls.TlsFiles(certificates.cert, certificates.key, prefers_own_order=own)
     options = tls.make_context(files).options
     assert bool(options & ssl.OP_CIPHER_SERVER_PREFERENCE) == own
+
+
+@pytest.mark.parametrize("year", [2026, 2049, 2050, 2068, 2100, 9999])
+def test_the_end_is_that_of_the_first_certificate_in_either_form_of_times(year: int) -> None:
+    end, authority = datetime(year, 3, 4, 5, 6, 7, tzinfo=timezone.utc), trustme.CA()
+    chain = (
+        authority.issue_cert("a.example", not_after=end).cert_chain_pems[0],
+        authority.cert_pem,
+    )
+    text = "Subject: a\n" + "".join(each.bytes().decode() for each in chain)
+    assert tls.expires(text) == end.timestamp()
+    assert tls.expires(text.replace(text[40:400], "")) is None

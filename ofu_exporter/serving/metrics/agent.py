@@ -33,6 +33,8 @@ class AgentCounts(NamedTuple):
     """Whether the configuration is in force as it lies in its files."""
     reloads: Mapping[str, int] = {}
     """Reloads by outcome."""
+    certificate_expires: float | None = None
+    """Unix time at which the certificate that is served ends."""
     faults: Mapping[str, int] = {}
     """Errors of this program, by what they cost."""
     requests: Mapping[tuple[str, str], int] = {}
@@ -193,6 +195,11 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
         "Whether the configuration file and the web configuration are in force as they were when they were last "
         "read; 1 before the first reload.",
         lambda counts: float(counts.last_reload_successful),
+    ),
+    AGENT.gauge(
+        "ofu_exporter_tls_certificate_expires_timestamp_seconds",
+        "Unix time at which the certificate that the agent serves ends; only with TLS.",
+        lambda counts: counts.certificate_expires,
     ),
     AGENT.counter(
         "ofu_exporter_faults",
