@@ -35,6 +35,7 @@ OF_A_SUBJECT = {
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
     "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
+    "serving/test_golden_answers.py": "pages, JSON and terminal of one node",
     "simulator/test_causes.py": "bounds of causes, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
     "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.text import document as changes_document
@@ -45,6 +44,7 @@ from ofu_exporter.values.losses import Loss
 from tests.fleet.changes.test_text import NAMES, change, slow
 from tests.fleet.changes.test_text import report as changes_of
 from tests.fleet.reports.test_fleet_report import DAY, FIRST, H100, SPAN, history, job, report
+from tests.helpers.rounding import as_json, rounded, schemas
 
 Golden = Callable[[str, str], None]
 L4 = "NVIDIA L4"
@@ -139,19 +139,6 @@ def whole() -> FleetReport:
     return FleetReport.model_validate(rounded(json.loads(made.model_dump_json())))
 
 
-def rounded(value: object) -> object:
-    """Without the last digits of floats, which versions of Python add up differently."""
-    if isinstance(value, dict):
-        return {name: rounded(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [rounded(each) for each in value]
-    return float(f"{value:.9g}") if isinstance(value, float) else value
-
-
-def as_json(result: BaseModel) -> str:
-    return json.dumps(rounded(json.loads(result.model_dump_json())), indent=1)
-
-
 def in_text() -> str:
     return report_text.document(whole(), changes_document(changes()), 5).plain()
 
@@ -220,11 +207,6 @@ def of_ada() -> Digest:
     return digests(DigestSource(whole(), known, "SIMULATED. "), "user", config)[0]
 
 
-def schemas() -> str:
-    made = {each.__name__: each.model_json_schema() for each in (JobResult, Digest)}
-    return json.dumps(made, indent=1)
-
-
 FORMS: dict[str, Callable[[], str]] = {
     "fleet-report.json": lambda: as_json(whole()),
     "fleet-report.txt": in_text,
@@ -239,7 +221,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "digest.short.txt": lambda: digest_text.short(of_ada()),
     "digest.html": lambda: bare(digest_text.page(of_ada(), 2)),
     "report-mail.txt": lambda: report_mail.body(whole(), Path("report.html")),
-    "schemas.json": schemas,
+    "fleet-schemas.json": lambda: schemas(JobResult, Digest),
 }
 
 

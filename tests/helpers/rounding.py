@@ -1,0 +1,24 @@
+"""Values without the last digits of their floats, which versions of Python add up differently."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel
+
+
+def rounded(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def as_json(result: BaseModel) -> str:
+    return json.dumps(rounded(result.model_dump(mode="json")), indent=1)
+
+
+def schemas(*models: type[BaseModel]) -> str:
+    """What models say of their fields."""
+    return json.dumps({each.__name__: each.model_json_schema() for each in models}, indent=1)

@@ -1,0 +1,92 @@
+"""What an agent says of a node that has some of everything, golden: its pages, its JSON, and what `top` shows of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+
+import pytest
+
+from ofu_exporter import __version__
+from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.reports.messages import MfuAnswer, MfuReport
+from ofu_exporter.serving.node_json import GpuJson, NodeJson
+from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.read_routes import HistoryJson
+from ofu_exporter.serving.report_routes import Problems
+from ofu_exporter.serving.trace_routes import TraceAnswer, TraceOrder
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
+from ofu_exporter.terminal.views import VIEWS, Choice, page, sections
+from ofu_exporter.values.job import Job
+from tests.fleet.reports.test_golden_reports import bare
+from tests.helpers.rounding import as_json, rounded, schemas
+from tests.helpers.scenes import GONE
+from tests.helpers.shown_node import LINES, LLAMA, MOE, NOTEBOOK, node_after
+
+ANSWERS = (
+    NodeJson,
+    GpuJson,
+    HistoryJson,
+    JobTotals,
+    MfuReport,
+    MfuAnswer,
+    Problems,
+    TraceOrder,
+    TraceAnswer,
+)
+
+
+def node() -> NodeJson:
+    return NodeJson.model_validate(rounded(node_after().state().model_dump(mode="json")))
+
+
+def scene() -> Scene:
+    answers = (SceneAnswer(f"node-{n}", node(), age=1.4 + n) for n in (1, 2))
+    return Scene((*answers, SceneAnswer("node-3", None, GONE)), "their agents")
+
+
+def terminal() -> str:
+    shown = [
+        f"--- {view} {width}\n{page(scene(), Choice(view), width)}"
+        for view, width in product(VIEWS, (60, 90, 160))
+    ]
+    return "\n".join([*shown, page(scene(), Choice("problems"), 120, is_coloured=True)])
+
+
+def details() -> str:
+    """All that is known of each row, section by section."""
+    lines = []
+    for view in VIEWS:
+        for section in sections(scene(), Choice(view)):
+            lines.append(f"--- {view}: {section.title}")
+            lines += [f"{row.subject}: {row.words}: {row.details()}" for row in section.rows]
+    return "\n".join(lines)
+
+
+def job_html(job: Job) -> str:
+    return bare(node_after().job_page(job.job_id))
+
+
+FORMS: dict[str, Callable[[], str]] = {
+    "node.json": lambda: as_json(node()),
+    "node.html": lambda: bare(node_page(node(), LINES)),
+    **{f"job-{job.name}.html": partial(job_html, job) for job in (LLAMA, MOE, NOTEBOOK)},
+    "terminal.txt": terminal,
+    "terminal-details.txt": details,
+    "agent-schemas.json": lambda: schemas(*ANSWERS),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_answer_is_as_it_was(
+    name: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regenerate with `pytest tests/serving/test_golden_answers.py --regenerate`."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        text = FORMS[name]()
+    time.tzset()
+    golden(name, text.replace(__version__, "VERSION"))
