@@ -7,8 +7,8 @@ import time
 
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed_job
-from ofu_exporter.ofu.job_state import credited_before
-from ofu_exporter.ofu.ownership import OwnerState
+from ofu_exporter.ofu.ownership.held_time import credited_before
+from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
@@ -31,8 +31,8 @@ def left_state(writer: StateWriter | None, reports: ReportBook, feeds: Feeds) ->
     feeds.resume(saved.served)
     _log_gap(saved.watched_until)
     return State(
-        jobs={job.job.key: job for job in jobs},
         owners=OwnerState(
+            jobs={job.job.key: job for job in jobs},
             watched_until=saved.watched_until,
             believed_since=saved.watched_until if saved.is_clock_set else None,
             credited=credited_before(jobs, now),

@@ -18,7 +18,7 @@ from ofu_exporter.jobs.clock_mark import ClockMark, moved, set_by
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.state_rows import connected, find_job, is_past, last, readable
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.gpu import GpuKey

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, compute
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
-from ofu_exporter.ofu.job_state import STEP, JobState
-from ofu_exporter.ofu.starting import MOST_STARTS, settled, so_far
+from ofu_exporter.ofu.ownership.job_state import STEP, JobState
+from ofu_exporter.ofu.ownership.starting import MOST_STARTS, settled, so_far
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant

@@ -13,16 +13,8 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.hardware.mig_shares import shares
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading
-from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views, with_steps
-from ofu_exporter.ofu.ownership import (
-    OwnerState,
-    count_unknown,
-    credit_or_set_aside,
-    credit_wait,
-    settle,
-    take_changes,
-    with_rejected,
-)
+from ofu_exporter.ofu.ownership.owners import OwnerState
+from ofu_exporter.ofu.ownership.tick import OwnerTick, take
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
@@ -45,7 +37,6 @@ class State:
     at: float = 0.0
     """Monotonic time of the last tick."""
     gpus: Mapping[GpuKey, GpuState] = field(default_factory=dict)
-    jobs: Jobs = field(default_factory=dict)
     owners: OwnerState = field(default_factory=OwnerState)
     counted_before: Mapping[GpuKey, float] = field(default_factory=dict)
     """Monotonic time up to which an earlier agent had counted each GPU."""
@@ -84,11 +75,25 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     """Take in one tick's readings, faults and changes of owner; return the new state and the snapshot to show."""
     state = _watch_clock(state, tick)
     named = _gpus_by_key(tick)
-    gpus = _present(state, named, tick)
-    share_of = {each.view.gpu: each.view.share for each in gpus.values()}
-    now = Instant(tick.now, tick.unix)
-    owners, held_jobs = take_changes(state.owners, state.jobs, share_of, tick.owners, now)
-    jobs = with_steps(held_jobs, tick.stepped, tick.now)
+    gpus, windows = _measured(_present(state, named, tick), named, tick)
+    owner_tick = OwnerTick(
+        shares={each.view.gpu: each.view.share for each in gpus.values()},
+        are_all_read=bool(gpus)
+        and all(each.view.reason is not Reason.STARTING for each in gpus.values()),
+        changes=tick.owners,
+        windows=windows,
+        stepped=tick.stepped,
+    )
+    owners = take(state.owners, owner_tick, Instant(tick.now, tick.unix))
+    state = replace(state, at=tick.now, gpus=gpus, owners=owners)
+    return state, _snapshot(state, tick)
+
+
+def _measured(
+    gpus: dict[GpuKey, GpuState], named: Mapping[GpuKey, Gpu], tick: Tick
+) -> tuple[dict[GpuKey, GpuState], list[tuple[Gpu, Window]]]:
+    """The GPUs after the tick's readings and faults, and the windows that count."""
+    windows: list[tuple[Gpu, Window]] = []
     for event in tick.events:
         key = event.gpu.key
         if named[key].index != event.gpu.index:
@@ -98,25 +103,8 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
         else:
             gpus[key], window = take_reading(gpus[key], event, tick.interval)
             if window is not None:
-                _credit(jobs, owners, event.gpu, window)
-    gpus = {key: expire(gpu_state, tick.now) for key, gpu_state in gpus.items()}
-    if gpus and all(each.view.reason is not Reason.STARTING for each in gpus.values()):
-        owners = count_unknown(owners)  # every GPU has been read, so all names are known
-        owners, jobs = settle(owners, all_counted(jobs), share_of, now)
-    state = replace(state, at=tick.now, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
-    return state, _snapshot(state, tick)
-
-
-def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: Window) -> None:
-    """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
-    holding = owners.sole_holding(gpu.key, window)
-    job = holding and holding.jobs[0]
-    if holding is None or job is None or job.key not in jobs:
-        return
-    state = jobs[job.key]
-    if not state.job.is_anothers(job):
-        wait = credit_wait if holding.waits else credit_or_set_aside
-        jobs[job.key] = wait(state, gpu, window)
+                windows.append((event.gpu, window))
+    return {key: expire(each, tick.now) for key, each in gpus.items()}, windows
 
 
 def _watch_clock(state: State, tick: Tick) -> State:
@@ -138,8 +126,8 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, gpu_state in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
-        schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
+        jobs=state.owners.views(Instant(tick.now, tick.unix)),
+        schedulers=tuple(state.owners.with_rejected(health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,
         clock_steps=state.clock_steps,

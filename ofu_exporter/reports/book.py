@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
 from ofu_exporter.reports.coverage import Interval, not_ahead, reported_sums
 from ofu_exporter.reports.entry import Entry, Policy, resumed_entry

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.jobs.kept_served import KeptCounters, KeptJob, KeptServed
 from ofu_exporter.jobs.served_totals import as_served, served_totals
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.engine_pages import short_hash
 from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.settings import PullSetting

@@ -7,7 +7,7 @@ import re
 import promql_parser
 import pytest
 
-from ofu_exporter.ofu.job_state import MOST_ENDED
+from ofu_exporter.ofu.ownership.job_state import MOST_ENDED
 from ofu_exporter.reports.book import MOST_UNOWNED
 from tests.deploy import values_table
 from tests.deploy.chart import CHART, HELMS, Object, only, render, run

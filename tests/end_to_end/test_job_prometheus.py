@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
-from ofu_exporter.ofu.job_state import JobState
+from ofu_exporter.ofu.ownership.job_state import JobState
+from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.instant import Instant
@@ -115,7 +116,7 @@ def pages(node: str, gpus: int) -> Iterator[tuple[int, str]]:
         state, snapshot = step(state, tick)
         page.publish(snapshot)
         if stop == RESTARTED_AT:
-            state, before = State(jobs=left_behind(snapshot.jobs, stop)), {}
+            state, before = State(owners=OwnerState(left_behind(snapshot.jobs, stop))), {}
         if stop % SCRAPE == 0:
             yield EPOCH + int(stop), page.render().body.decode()
 

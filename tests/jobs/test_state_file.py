@@ -22,7 +22,7 @@ from ofu_exporter.jobs.state_file import (
 )
 from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.totals import resumed_job, totals_of
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.support import boot
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant

@@ -16,7 +16,7 @@ from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ComparedSums
 from ofu_exporter.jobs.summary import one_line
 from ofu_exporter.jobs.totals import JobTotals, merged, resumed_job, totals_of
-from ofu_exporter.ofu.job_state import JobState, views
+from ofu_exporter.ofu.ownership.job_state import JobState, views
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Start

@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak
 from ofu_exporter.jobs.totals import totals_of
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.book import MOST_UNOWNED, REPORTS_AT_ONCE, ReportBook
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.gpu import Rating

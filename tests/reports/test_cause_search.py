@@ -11,7 +11,7 @@ import pytest
 
 from ofu_exporter.flops import explain
 from ofu_exporter.ofu.divergence import Thresholds
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports import causes as search
 from ofu_exporter.reports.book import EXPLAINED_AT_ONCE
 from ofu_exporter.reports.causes import likely_causes

@@ -14,7 +14,7 @@ from ofu_exporter.flops import dense_peak
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
-from ofu_exporter.ofu.starting import settled
+from ofu_exporter.ofu.ownership.starting import settled
 from ofu_exporter.reports.coverage import Coverage
 from ofu_exporter.reports.entry import Entry, Policy
 from ofu_exporter.reports.owner import stepped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.jobs.kept_served import KeptServed
-from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.served import MAX_NAMES, ServedTally
 from ofu_exporter.reports.served_ledger import Ledger

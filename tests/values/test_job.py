@@ -9,7 +9,7 @@ import pytest
 from ofu_exporter.values.job import Job
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import reading
-from tests.ofu.test_job_state import CLOCK, A
+from tests.ofu.ownership.test_job_state import CLOCK, A
 
 
 def test_an_id_that_another_user_gets_is_another_job() -> None:

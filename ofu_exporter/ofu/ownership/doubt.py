@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
-from ofu_exporter.ofu.credited import Credited
-from ofu_exporter.ofu.job_state import JobGpu, Jobs, JobState, credit, hold
+from ofu_exporter.ofu.ownership.held_time import Credited, JobGpu, hold
 from ofu_exporter.ofu.ownership.holders import HANDOVER_SECONDS
-from ofu_exporter.ofu.starting import after_window
+from ofu_exporter.ofu.ownership.job_state import Jobs, JobState, credit
+from ofu_exporter.ofu.ownership.starting import after_window
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey
@@ -73,7 +73,7 @@ def confirmed(
         after, credited = hold(after, credited, gpus, since, now.monotonic)
     for key, gpus in of_job.items():
         aside = jobs[key].aside
-        after[key] = _with_windows(after[key], aside, {one.held.gpu.key for one in gpus})
+        after[key] = _with_windows(after[key], aside, {one.gpu_share.gpu.key for one in gpus})
     return after, credited
 
 
@@ -92,7 +92,7 @@ def ended_in_doubt(
         inside = [each for each in state.aside if each[1].end <= end.monotonic]
         sure = {key: replace(state, unsure_since=None, aside=())}
         sure, credited = hold(sure, credited, gpus, since, end.monotonic)
-        whole = _with_windows(sure[key], inside, {one.held.gpu.key for one in gpus})
+        whole = _with_windows(sure[key], inside, {one.gpu_share.gpu.key for one in gpus})
         after[key] = replace(whole, ended=end.unix, ended_at=end.monotonic)
     return after, credited
 

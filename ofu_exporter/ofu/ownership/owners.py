@@ -1,4 +1,4 @@
-"""The half of the tick that is about jobs: who holds which GPU from when on, and which claims are not believed."""
+"""Takes what schedulers claim: who holds which GPU from when on, for how long, and which claims are not believed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.ofu.credited import Credited
-from ofu_exporter.ofu.job_state import GpuShare, JobGpu, Jobs, hold, take_holders
 from ofu_exporter.ofu.ownership import doubt, stand_ins
+from ofu_exporter.ofu.ownership.held_time import Credited, GpuShare, JobGpu, hold
 from ofu_exporter.ofu.ownership.holders import (
     NOBODY,
     Holding,
@@ -18,13 +17,14 @@ from ofu_exporter.ofu.ownership.holders import (
     resolve,
     sole_holding,
 )
+from ofu_exporter.ofu.ownership.job_state import Jobs, take_holders, views
 from ofu_exporter.ofu.ownership.stand_ins import Renamed
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
-from ofu_exporter.values.snapshot import SchedulerHealth
+from ofu_exporter.values.snapshot import JobView, SchedulerHealth
 
 NO_OWNERSHIP = Ownership(0.0, ())
 Counts = Mapping[str, Mapping[str, int]]
@@ -33,8 +33,9 @@ Counts = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class OwnerState:
-    """What is remembered of the schedulers' claims from tick to tick."""
+    """What is remembered of jobs and of the schedulers' claims from tick to tick."""
 
+    jobs: Jobs = field(default_factory=dict)
     ownership: Ownership = NO_OWNERSHIP
     """What the schedulers said last."""
     resolved: Resolved = NOBODY
@@ -59,18 +60,28 @@ class OwnerState:
     def claims(self) -> tuple[Claim, ...]:
         return self.ownership.claims
 
-    def job_gpus(self, held: Mapping[GpuKey, GpuShare]) -> list[JobGpu]:
+    def job_gpus(self, present: Mapping[GpuKey, GpuShare]) -> list[JobGpu]:
         """The GPUs that jobs have now. One that two jobs claim as a whole is nobody's."""
         resolved = self.resolved
         return [
-            JobGpu(held[key], job, key in resolved.waiting, len(jobs))
+            JobGpu(present[key], job, key in resolved.waiting, len(jobs))
             for key, jobs in resolved.holders.items()
-            if key in held and key not in resolved.contested
+            if key in present and key not in resolved.contested
             for job in jobs
         ]
 
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
         return self.resolved.holders.get(key, ())
+
+    def views(self, now: Instant) -> tuple[JobView, ...]:
+        """What may be shown of every job."""
+        return views(self.jobs.values(), now)
+
+    def with_rejected(self, health: SchedulerHealth) -> SchedulerHealth:
+        """A scheduler's health with the claims that were not believed here."""
+        counts = Counter(health.rejected)
+        counts.update(self.rejected.get(health.name, {}))
+        return replace(health, rejected=dict(counts))
 
     def sole_holding(self, key: GpuKey, window: Window) -> Holding | None:
         """That a job alone held a GPU for all of a window, if one did."""
@@ -78,36 +89,27 @@ class OwnerState:
 
 
 def take_changes(
-    state: OwnerState,
-    jobs: Jobs,
-    shares: Mapping[Gpu, Share],
-    changes: Sequence[Ownership],
-    now: Instant,
-) -> tuple[OwnerState, Jobs]:
+    state: OwnerState, shares: Mapping[Gpu, Share], changes: Sequence[Ownership], now: Instant
+) -> OwnerState:
     """Count the GPU-seconds for which every job held its GPUs, change by change until now.
 
     `shares` are of every GPU and MIG instance that there is.
     """
     gpus = tuple(shares)
-    held = {gpu.key: GpuShare(gpu, share.ratio) for gpu, share in shares.items()}
+    present = {gpu.key: GpuShare(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
-        state, jobs = _resolve(state, jobs, state.ownership, held, now)
+        state = _resolve(state, state.ownership, present, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
-        state, jobs = _count_held(state, jobs, held, at)
-        state, jobs = _resolve(state, jobs, change, held, at)
-    return _count_held(state, jobs, held, now)
+        state = _resolve(_count_held(state, present, at), change, present, at)
+    return _count_held(state, present, now)
 
 
 def _resolve(
-    state: OwnerState,
-    jobs: Jobs,
-    ownership: Ownership,
-    held: Mapping[GpuKey, GpuShare],
-    at: Instant,
-) -> tuple[OwnerState, Jobs]:
+    state: OwnerState, ownership: Ownership, present: Mapping[GpuKey, GpuShare], at: Instant
+) -> OwnerState:
     """What the claims mean for these GPUs, from `at` on."""
-    gpus = tuple(one.gpu for one in held.values())
+    jobs, gpus = state.jobs, tuple(one.gpu for one in present.values())
     resolved = resolve(stand_ins.under_their_jobs(ownership.claims, jobs), gpus)
     holders = {job.key: job for jobs in resolved.holders.values() for job in jobs}
     renamed = stand_ins.renamed(jobs, holders)
@@ -117,7 +119,7 @@ def _resolve(
             stand_ins.in_history(state.history.get(key, ()), renamed),
             Holding(at.monotonic, resolved.holders.get(key, ()), key in resolved.waiting),
         )
-        for key in held
+        for key in present
     }
     after = replace(
         state,
@@ -127,13 +129,13 @@ def _resolve(
         history=history,
         rejected=_count_contested(state, resolved),
     )
-    unchanged = _unchanged(state, after, held, renamed)
+    unchanged = _unchanged(state, after, present, renamed)
     jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
     ends = _ends(ownership, holders, at)
-    jobs, credited = doubt.ended_in_doubt(jobs, credited, state.job_gpus(held), ends)
+    jobs, credited = doubt.ended_in_doubt(jobs, credited, state.job_gpus(present), ends)
     is_watched = state.ownership is not NO_OWNERSHIP
     jobs = take_holders(jobs, holders.values(), at, state.believed_since, is_watched)
-    return replace(after, credited=credited), doubt.marked(jobs, ownership.unsure, at)
+    return replace(after, jobs=doubt.marked(jobs, ownership.unsure, at), credited=credited)
 
 
 def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:
@@ -146,25 +148,25 @@ def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> di
 
 
 def _unchanged(
-    before: OwnerState, after: OwnerState, held: Mapping[GpuKey, GpuShare], renamed: Renamed
+    before: OwnerState, after: OwnerState, present: Mapping[GpuKey, GpuShare], renamed: Renamed
 ) -> list[JobGpu]:
     """The GPUs that a job had before, and has now."""
-    had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.job_gpus(held))
-    has = {(one.held.gpu.key, one.job.key): one.job for one in after.job_gpus(held)}
+    had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.job_gpus(present))
+    has = {(one.gpu_share.gpu.key, one.job.key): one.job for one in after.job_gpus(present)}
     return [
         one
         for one in had
-        if (job := has.get((one.held.gpu.key, one.job.key))) and one.job.is_same_run(job)
+        if (job := has.get((one.gpu_share.gpu.key, one.job.key))) and one.job.is_same_run(job)
     ]
 
 
 def _count_held(
-    state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, GpuShare], until: Instant
-) -> tuple[OwnerState, Jobs]:
+    state: OwnerState, present: Mapping[GpuKey, GpuShare], until: Instant
+) -> OwnerState:
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    job_gpus = state.job_gpus(held)
-    after, credited = hold(jobs, state.credited, job_gpus, begin, until.monotonic)
-    return replace(state, counted_until=until.monotonic, credited=credited), after
+    job_gpus = state.job_gpus(present)
+    jobs, credited = hold(state.jobs, state.credited, job_gpus, begin, until.monotonic)
+    return replace(state, jobs=jobs, counted_until=until.monotonic, credited=credited)
 
 
 def _count_contested(state: OwnerState, resolved: Resolved) -> Counts:
@@ -189,10 +191,3 @@ def _one_more(rejected: Counts, schedulers: Iterable[str], why: ClaimRejection) 
     for name in schedulers:
         counts.setdefault(name, Counter())[why.value] += 1
     return counts
-
-
-def with_rejected(state: OwnerState, health: SchedulerHealth) -> SchedulerHealth:
-    """A scheduler's health with the claims that were not believed here."""
-    counts = Counter(health.rejected)
-    counts.update(state.rejected.get(health.name, {}))
-    return replace(health, rejected=dict(counts))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ofu_exporter.ofu.job_state import Jobs, JobState, begun_anew
 from ofu_exporter.ofu.ownership.holders import Holdings
+from ofu_exporter.ofu.ownership.job_state import Jobs, JobState, begun_anew
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, GpuUsage, Job, JobKey
 from ofu_exporter.values.losses import known_sum

@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ofu_exporter.ofu.credited import Credited, credit_span, free
-from ofu_exporter.ofu.job_state import GpuShare, Jobs, JobState, gap, with_held
+from ofu_exporter.ofu.ownership.held_time import (
+    Credited,
+    GpuShare,
+    credit_span,
+    free,
+    gap,
+    with_held,
+)
+from ofu_exporter.ofu.ownership.job_state import JobState
 from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.values import device_names
 from ofu_exporter.values.gpu import Gpu, Share
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Claim, JobKey
+from ofu_exporter.values.job import Claim
 
 
-def settle(
-    state: OwnerState, jobs: Jobs, shares: Mapping[Gpu, Share], now: Instant
-) -> tuple[OwnerState, dict[JobKey, JobState]]:
+def settle(state: OwnerState, shares: Mapping[Gpu, Share], now: Instant) -> OwnerState:
     """Count every job that a scheduler says has ended, once. `shares` must be of all GPUs.
 
     A job that was watched to its end is complete. One that an earlier agent saw last goes on to its end; one
     that nobody saw is known from now on, if it ended after the time up to which the earlier agent watched.
     """
     ended = frozenset(claim for claim in state.claims if claim.ended is not None)
-    after, credited = dict(jobs), state.credited
+    after, credited = dict(state.jobs), state.credited
     for claim in sorted(ended - state.settled, key=lambda claim: claim.ended or 0.0):
         job_state = after.get(claim.job.key)
         if job_state is None:
@@ -31,7 +36,7 @@ def settle(
         if job_state is not None and job_state.job.is_same_run(claim.job) and not job_state.is_seen:
             gpus = _given_back(claim, shares)
             after[claim.job.key], credited = _to_its_end(job_state, claim, gpus, credited, now)
-    return replace(state, settled=ended or state.settled, credited=credited), after
+    return replace(state, jobs=after, settled=ended or state.settled, credited=credited)
 
 
 def _unseen(claim: Claim, watched_until: float | None, now: Instant) -> JobState | None:

@@ -10,7 +10,7 @@ from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.strip import by_kind, recovery_lines, strip
 from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.ofu.job_state import STEP
+from ofu_exporter.ofu.ownership.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
 from ofu_exporter.serving.pages.pictures import (
     STRIP_COLOURS,

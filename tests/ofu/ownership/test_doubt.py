@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import resumed_job, totals_of
 from ofu_exporter.ofu.ownership import doubt
+from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -167,7 +168,8 @@ def test_an_agent_that_ends_in_between_counts_the_gap_as_held_and_not_observed()
     node.run(10.0, 40.0)
     left = totals_of(node.job("ns/1"), "n1", simulated=False)
     after = Node(1)
-    after.state = State(jobs={POD.key: resumed_job(left, Instant(0.0, EPOCH + 50.0))})
+    jobs = {POD.key: resumed_job(left, Instant(0.0, EPOCH + 50.0))}
+    after.state = State(owners=OwnerState(jobs=jobs))
     after.epoch = EPOCH + 50.0
     after.give(0.0, whole(POD, "0"))
     after.run(0.0, 10.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.ofu.ownership.owners import OwnerState, count_unknown, with_rejected
+from ofu_exporter.ofu.ownership.owners import OwnerState, count_unknown
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
@@ -177,9 +177,9 @@ def test_a_claim_is_contested_once_however_often_others_come_and_go_meanwhile() 
 def test_what_a_scheduler_refused_itself_is_added_to_what_is_refused_here() -> None:
     known = OwnerState(rejected={"slurm": {"contested": 2}, "kubernetes": {"contested": 7}})
     health = SchedulerHealth("slurm", rejected={"contested": 1, "expired": 3})
-    assert with_rejected(known, health).rejected == {"contested": 3, "expired": 3}
+    assert known.with_rejected(health).rejected == {"contested": 3, "expired": 3}
     other = SchedulerHealth("k8s", rejected={"expired": 1})
-    assert with_rejected(known, other).rejected == {"expired": 1}
+    assert known.with_rejected(other).rejected == {"expired": 1}
 
 
 def test_before_anything_is_known_nobody_holds_a_gpu() -> None:

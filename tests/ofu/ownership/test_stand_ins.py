@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
-from ofu_exporter.ofu.job_state import credited_before
+from ofu_exporter.ofu.ownership.held_time import credited_before
 from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.ownership.stand_ins import _added
 from ofu_exporter.ofu.tick import State
@@ -32,8 +32,9 @@ def restart(node: Node, now: float) -> None:
     rows = [totals_of(view, "n1", simulated=False).model_dump_json() for view in node.last.jobs]
     at = Instant(now, EPOCH + now)
     jobs = [resumed_job(JobTotals.model_validate_json(row), at) for row in rows]
-    owners = OwnerState(watched_until=at.unix, credited=credited_before(jobs, at))
-    node.state = State(jobs={state.job.key: state for state in jobs}, owners=owners)
+    by_key = {state.job.key: state for state in jobs}
+    owners = OwnerState(by_key, watched_until=at.unix, credited=credited_before(jobs, at))
+    node.state = State(owners=owners)
     node.tick(now)
 
 

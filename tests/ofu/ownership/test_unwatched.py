@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ofu_exporter.ofu.job_state import GRACE_SECONDS, JobState
+from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS, JobState
 from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.gpu import GpuKey
@@ -27,8 +27,10 @@ def node_after_a_gap(*gpus: GpuKey, watched: bool = True) -> Node:
         A, EPOCH, usage=usage, ended=EPOCH + LEFT, ended_at=BACK, unseen_since=EPOCH + LEFT
     )
     node.state = State(
-        jobs={A.key: state} if gpus else {},
-        owners=OwnerState(watched_until=EPOCH + LEFT if watched else None),
+        owners=OwnerState(
+            jobs={A.key: state} if gpus else {},
+            watched_until=EPOCH + LEFT if watched else None,
+        ),
     )
     return node
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.credited import MOST_GPUS, MOST_SPANS, Credited, credit_span, free
+from ofu_exporter.ofu.ownership.held_time import MOST_GPUS, MOST_SPANS, Credited, credit_span, free
 from tests.helpers.values import gpu
 
 KEY = gpu(0).key

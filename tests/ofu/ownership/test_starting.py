@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
-from ofu_exporter.ofu.starting import BUSY_SECONDS, settled
+from ofu_exporter.ofu.ownership.owners import OwnerState
+from ofu_exporter.ofu.ownership.starting import BUSY_SECONDS, settled
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job
@@ -144,7 +145,7 @@ def test_restarts_of_nvrx_count_once_when_its_files_are_read_late(requeues: int 
         node.give(30.0, whole(replace(again, cycles=cycles), "0"))
         assert node.job().restarts == expected
     left = resumed_job(totals_of(node.job(), "n1", False), Instant(40.0, EPOCH + 40.0))
-    node.state = State(jobs={A.key: left})
+    node.state = State(owners=OwnerState(jobs={A.key: left}))
     read = [(None, 4), (3, 4), (4, 5)]
     for cycles, expected in read:
         node.give(40.0, whole(replace(again, cycles=cycles), "0"))
@@ -205,7 +206,7 @@ def test_the_starts_of_a_job_are_told_from_when_until_when() -> None:
     assert node.job().starts == tuple(map(pytest.approx, times))
     document = totals_of(node.job(), "n1", False).model_dump_json()
     left = resumed_job(JobTotals.model_validate_json(document), Instant(75.0, EPOCH + 75.0))
-    node.state = State(jobs={A.key: left})
+    node.state = State(owners=OwnerState(jobs={A.key: left}))
     node.give(75.0, whole(replace(A, restarts=2), "0"))
     node.run(75.0, 80.0, tensor=0.0)
     assert node.job().starts[:2] == tuple(map(pytest.approx, times))
@@ -234,7 +235,7 @@ def test_an_agent_that_starts_again_goes_on(works: bool) -> None:
     node.run(10.0, 30.0, tensor=0.5 if works else 0.0)
     document = totals_of(node.job(), "n1", False).model_dump_json()
     left = resumed_job(JobTotals.model_validate_json(document), Instant(30.0, EPOCH + 30.0))
-    node.state = State(jobs={A.key: left})
+    node.state = State(owners=OwnerState(jobs={A.key: left}))
     node.give(30.0, whole(A, "0"))
     node.run(30.0, 50.0, tensor=0.0)
     assert starting(node) == pytest.approx(0.0 if works else 40.0)

@@ -1,15 +1,12 @@
-"""Keeps the totals of every job on this node: the time it held GPUs, how much of that was observed, and its OFU."""
+"""Keeps what is remembered of every job on this node: its runs, what was observed of its GPUs, and its OFU."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.ofu.observed import spans_of, with_spans
-from ofu_exporter.ofu.starting import after_window, settled, start_ended, start_opened
+from ofu_exporter.ofu.ownership.starting import after_window, settled, start_ended, start_opened
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
@@ -26,8 +23,6 @@ MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
 PROMPT_SECONDS = 60.0
 """The start of a job is watched if this agent sees the job so soon after it."""
-_LONGEST_GAP_SECONDS = 90 * 86400.0
-"""A job that seems to have started longer ago than this comes from a wrong clock."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +47,6 @@ class JobState(JobView):
 
 
 Jobs = Mapping[JobKey, JobState]
-
-
-class GpuShare(NamedTuple):
-    """A GPU or MIG instance that a job may hold."""
-
-    gpu: Gpu
-    share: float
-    """The part of a whole GPU that it counts as."""
-
-
-class JobGpu(NamedTuple):
-    """A GPU that a job has."""
-
-    held: GpuShare
-    job: Job
-    waits: bool
-    """Whether no program of the job has started yet."""
-    jobs: int = 1
-    """How many jobs have the GPU: each holds an equal part of its time."""
 
 
 def take_holders(
@@ -175,88 +151,12 @@ def _ended(state: JobState, now: Instant) -> JobState:
     )
 
 
-def hold(
-    jobs: Jobs, credited: Credited, job_gpus: Iterable[JobGpu], begin: Instant, end: float
-) -> tuple[dict[JobKey, JobState], Credited]:
-    """Count the GPU-seconds from `begin` to `end` for every GPU that a job held; `job_gpus` has all jobs of a GPU.
-
-    For a job that this process sees for the first time, the time since its start counts too, as held and not observed,
-    but for what another job is credited with. A job whose scheduler does not answer waits until it does.
-    """
-    after, spans = dict(jobs), []
-    for one in job_gpus:
-        state, key = after[one.job.key], one.held.gpu.key
-        if state.unsure_since is not None:
-            continue
-        start = begin.monotonic
-        if state.unseen_since is not None and key not in state.counted:
-            before = gap(state.unseen_since, begin.unix)
-            start -= before
-            since = min(begin.unix - before, state.held_since or math.inf)
-            state = replace(state, counted=state.counted | {key}, held_since=since)
-        seconds = free(credited, key, start, end) / one.jobs
-        waited = _waited(one, credited, (start, end), begin)
-        shared = seconds if one.jobs > 1 else None
-        after[one.job.key] = with_held(state, one.held, seconds, waited, shared)
-        spans.append((key, start))
-    for key, start in spans:  # only now, because several jobs may have the same time
-        credited = credit_span(credited, key, start, end)
-    return after, credited
-
-
-def _waited(one: JobGpu, credited: Credited, span: Span, begin: Instant) -> float | None:
-    """How long the job waited in some held time, of which the part before `begin` was not watched."""
-    start, end = span
-    if not one.waits:
-        if one.job.running_since is None:
-            return None
-        end = min(begin.at_unix(one.job.running_since).monotonic, begin.monotonic)
-    return free(credited, one.held.gpu.key, start, end) / one.jobs if end > start else 0.0
-
-
-def with_held(
-    state: JobState,
-    held: GpuShare,
-    seconds: float,
-    waited: float | None = None,
-    shared: float | None = None,
-) -> JobState:
-    """Count time for which the job had a GPU, and the parts of it in which it waited or was not alone, where known."""
-    gpu, share = held
-    usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
-    grown = replace(
-        usage, held_seconds=usage.held_seconds + seconds * share, share=share, in_last_run=True
-    )
-    if waited is not None:
-        grown = replace(grown, waiting_seconds=(usage.waiting_seconds or 0.0) + waited * share)
-    if shared is not None:
-        grown = replace(grown, shared_seconds=(usage.shared_seconds or 0.0) + shared * share)
-    return replace(state, usage={**state.usage, gpu.key: grown})
-
-
-def credited_before(jobs: Iterable[JobState], now: Instant) -> Credited:
-    """For which time each GPU is credited to the jobs that an earlier agent left."""
-    credited: Credited = {}
-    for state in jobs:
-        start = now.at_unix(min(state.began, state.held_since or state.began))
-        end = now.at_unix(state.ended or state.began)
-        for key in state.usage:
-            credited = credit_span(credited, key, start.monotonic, end.monotonic)
-    return credited
-
-
 def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:
     """The jobs once every GPU is known: a GPU that a job gets from now on was not held before."""
     return {
         key: replace(state, unseen_since=None, counted=frozenset()) if state.counted else state
         for key, state in jobs.items()
     }
-
-
-def gap(since: float, unix: float) -> float:
-    """Seconds between two instants of the wall clock; 0 where that cannot be."""
-    seconds = unix - since
-    return seconds if 0.0 < seconds < _LONGEST_GAP_SECONDS else 0.0
 
 
 def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:

@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
-from ofu_exporter.ofu.job_state import GRACE_SECONDS, MOST_ENDED, MOST_RUNS, JobState, credit
 from ofu_exporter.ofu.observed import FINE_SECONDS, GRAIN_SECONDS, RECENT_SECONDS, observed
+from ofu_exporter.ofu.ownership.job_state import (
+    GRACE_SECONDS,
+    MOST_ENDED,
+    MOST_RUNS,
+    JobState,
+    credit,
+)
+from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
@@ -235,7 +242,7 @@ def restart(node: Node, now: float, file: dict[JobKey, str]) -> None:
         file[view.job.key] = totals_of(view, "n1", simulated=False).model_dump_json()
     saved = [JobTotals.model_validate_json(row) for row in file.values()]
     states = [resumed_job(each, Instant(now, EPOCH + now)) for each in saved]
-    node.state = State(jobs={state.job.key: state for state in states})
+    node.state = State(owners=OwnerState(jobs={state.job.key: state for state in states}))
     node.tick(now)
 
 
@@ -296,7 +303,7 @@ def test_a_thousand_jobs_leave_nothing_behind() -> None:
         assert len(node.state.owners.history[gpu(0).key]) <= 64
     node.give(now + 1.0)
     node.tick(now + 1.0 + GRACE_SECONDS)
-    assert not node.state.jobs
+    assert not node.state.owners.jobs
 
 
 def test_the_distribution_holds_every_observed_second() -> None:
