@@ -63,13 +63,13 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     )
     scheduler: str = Field(
         default="auto",
-        description="Who says which job owns which GPU: one or more (with commas) of "
-        "`list schedulers`, or none.",
+        description="What says which job owns which GPU: one or more of `list schedulers`, separated by commas, "
+        "or none.",
     )
     owner_max_age: Seconds = Field(
         default=300.0,
         gt=0,
-        description="How long the last answer of a scheduler that fails is believed.",
+        description="How long the last answer of a failing scheduler still counts.",
         examples=["5m"],
     )
     state_file: Path | None = Field(
@@ -80,7 +80,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     state_interval: Seconds = Field(
         default=15.0,
         gt=0,
-        description="Time between two writes of the state file; as much is lost on SIGKILL.",
+        description="Time between two writes of the state file; SIGKILL loses at most that much.",
         examples=["15s"],
     )
     pause_file: Path = Field(
@@ -91,7 +91,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     pause_limit: Seconds | None = Field(
         default=None,
         gt=0,
-        description="Longest time of a pause that states none itself; without this setting it lasts until `resume`.",
+        description="How long a pause lasts that states no time; without this setting until `resume`.",
         examples=["4h"],
     )
     interval: Seconds = Field(
@@ -113,14 +113,14 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     telemetry_path: str = Field(
         default="/metrics",
         pattern=r"^/[A-Za-z0-9._~/-]+$",
-        description="Path of the metrics, which are at /metrics as well.",
+        description="A second path of the metrics, besides /metrics.",
         examples=["/PATH"],
         json_schema_extra={"also": "--web.telemetry-path"},
     )
     allowed_hosts: str = Field(
         default="",
-        description="Names, besides this node's own, under which it may be read over plain HTTP: "
-        "one or more (with commas); .DOMAIN is every name in it, * every name.",
+        description="Host names, separated by commas, under which the agent may be read over plain HTTP, besides "
+        "this node's own; .DOMAIN is every name in it, * every name.",
         examples=["NAMES"],
     )
     report_socket: Path | None = Field(
@@ -130,37 +130,38 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     )
     report_token_file: Path | None = Field(
         default=None,
-        description="File of tokens, one a line, with which reports are taken from anywhere.",
+        description="File of tokens, one a line: a report that bears one is taken from anywhere.",
         examples=["FILE"],
     )
     job_tokens: bool = Field(
         default=False,
-        description="Take no report without a token, not even from this node: "
-        "the site's, or the one that `job start` gave the job.",
+        description="Refuse every report without a token, even from this node: the site's token, or the one that "
+        "`job start` gave the job.",
     )
     pod_tokens: bool = Field(
         default=False,
-        description="Take reports of Kubernetes pods from anywhere, each for its own job, with the service account "
-        "token that Kubernetes gave the pod for the audience ofu-exporter.",
+        description="Take reports from Kubernetes pods anywhere, each for its own job; a pod proves itself by a "
+        "service account token for the audience ofu-exporter.",
     )
     tls_cert: Path | None = Field(
         default=None,
-        description="Certificate chain (PEM): the address is served with TLS.",
+        description="Certificate chain (PEM); with it the agent serves TLS.",
         examples=["FILE"],
     )
     tls_key: Path | None = Field(
-        default=None, description="Its key, where that is not in the same file.", examples=["FILE"]
+        default=None,
+        description="The certificate's key, if it is in a file of its own.",
+        examples=["FILE"],
     )
     tls_client_ca: Path | None = Field(
         default=None,
-        description="Authorities (PEM): only clients with a certificate of one of them are let in, "
-        "and each of them may report for any job.",
+        description="Authorities (PEM): only clients with a certificate of one of them may connect, and each may "
+        "report for any job.",
         examples=["FILE"],
     )
     web_config_file: Path | None = Field(
         default=None,
-        description="TLS, passwords for reading and headers, in the file format of Prometheus' "
-        "exporters.",
+        description="File in the format of Prometheus' exporters: TLS, passwords for reading, headers.",
         examples=["FILE"],
         json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
     )
@@ -184,60 +185,70 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         default=0.02,
         ge=0,
         le=1,
-        description="Points (0.02 = 2) that MFU may be above OFU, in addition to 2 standard errors.",
+        description="Points (0.02 = 2) that MFU may be above the highest honest MFU of its OFU, besides 2 "
+        "standard errors.",
     )
     mfu_below: float = Field(
-        default=0.05, ge=0, le=1, description="Points that MFU may be below OFU."
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Points that MFU may be below OFU; an honest MFU never counts as too low.",
     )
     mfu_above_relative: float = Field(
-        default=0.0, ge=0, le=10, description="The same as a share of OFU; the larger applies."
+        default=0.0,
+        ge=0,
+        le=10,
+        description="The limit of mfu_above as a share of OFU; the larger of the two applies.",
     )
     mfu_below_relative: float = Field(
-        default=0.0, ge=0, le=10, description="The same as a share of OFU; the larger applies."
+        default=0.0,
+        ge=0,
+        le=10,
+        description="The limit of mfu_below as a share of OFU; the larger of the two applies.",
     )
     traces: bool = Field(
         default=False,
-        description="Let root take traces of jobs on this node (`ofu-exporter trace`), and users of their own; the "
-        "jobs need KINETO_USE_DAEMON=1.",
+        description="Allow traces of running jobs (`ofu-exporter trace`): root of any job, users of their own. Jobs "
+        "need KINETO_USE_DAEMON=1.",
     )
     trace_socket_folder: Path = Field(
         default=Path("/run/ofu-exporter/agent/kineto"),
-        description="Folder of the socket for them: KINETO_IPC_SOCKET_DIR of the jobs.",
+        description="Folder of the socket for traces; KINETO_IPC_SOCKET_DIR of a job names it.",
         examples=["FOLDER"],
     )
     trace_abstract_name: bool = Field(
         default=False,
-        description="Take the abstract socket name dynolog instead of a folder. While no agent runs, any user may take "
-        "it.",
+        description="Use the abstract socket name dynolog instead of a folder. Any user may take that name while no "
+        "agent runs.",
     )
     trace_folder: Path = Field(
         default=Path("/var/spool/ofu-exporter"),
-        description="Folder on disk that jobs write traces to; the same path in containers.",
+        description="Folder on disk that jobs write traces to; containers mount it at the same path.",
         examples=["FOLDER"],
     )
     trace_below: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="Without being asked, take a trace of one process of a job whose OFU of ten minutes is below this, "
-        "or below half of its median of the last hour; once in six hours.",
+        description="Trace one process of a slow job unasked, at most once in six hours: a job whose OFU of ten "
+        "minutes is below this, or below half of its median of the last hour.",
         examples=["RATIO"],
     )
     nvrx_folder: str | None = Field(
         default=None,
         pattern=r"^/",
-        description="Folder of NVRx's cycle_info files (--ft-cycle-info-dir): %j is the Slurm job's id or its array's, "
-        "%u its user. Restarts in them count.",
+        description="Folder of NVRx's cycle_info files (--ft-cycle-info-dir), whose restarts count: %j is the id of "
+        "the Slurm job or array, %u its user.",
         examples=["FOLDER"],
     )
     log_format: Literal["text", "json", "logfmt"] = Field(
         default="text",
-        description="How log lines are written: text, json or logfmt.",
+        description="Format of log lines: text, json or logfmt.",
         json_schema_extra={"also": "--log.format"},
     )
     log_level: Literal["debug", "info", "warn", "error"] = Field(
         default="info",
-        description="The least severe log lines that are written: debug, info, warn or error.",
+        description="Lowest severity that is logged: debug, info, warn or error.",
         json_schema_extra={"also": "--log.level"},
     )
     gpus: tuple[GpuSetting, ...] = Field(

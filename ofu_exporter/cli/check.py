@@ -31,7 +31,7 @@ EXIT_GPU = 4
 
 @click.command(
     cls=SubjectCommand,
-    short_help="Measure once and show every input, or why it cannot be.",
+    short_help="Measure once; show every input of OFU, or why there is none.",
     common="bundle config format_ source interval scheduler url path simulated_gpus log_level",
 )
 @option(
@@ -39,7 +39,7 @@ EXIT_GPU = 4
     "Write an archive to send with a bug report: this check, a recording, settings, versions, log.",
     FILE,
 )
-@option("--duration", "How long the bundle records. Default: 1m.", DURATION, default="1m")
+@option("--duration", "How long the bundle's recording is. Default: 1m.", DURATION, default="1m")
 @option(
     "--log",
     "The agent's log for the bundle; default: what systemd's journal has.",

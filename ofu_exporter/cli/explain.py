@@ -54,19 +54,27 @@ AT_LEAST_1: dict[str, Any] = {"type": WHOLE_FROM_1, "metavar": "N"}
 )
 @option("--mfu", "MFU that the job reports: 0.41 or 41%.", ANY_MFU, required=True)
 @option("--ofu", "OFU of its GPUs: 0.41 or 41%.", RATIO, required=True)
-@option("--ofu-stderr", "Standard error of --ofu; 0.01 is assumed.", STDERR)
-@option("--clock", "SM clock of --ofu, as clock_method has it: read unless it says cycles.", CLOCK)
+@option("--ofu-stderr", "Standard error of --ofu. Default: 0.01.", STDERR)
+@option(
+    "--clock",
+    "How the SM clock of --ofu was measured: cycles if clock_method is cycles, else read.",
+    CLOCK,
+)
 @option("--config", "The model's own config.json.", FILE)
 @with_options(STEP_OPTIONS)
-@option("--forward-only/--training", "Whether the job trains.", default=None)
+@option(
+    "--forward-only/--training",
+    "Whether the job runs forward passes alone, or trains.",
+    default=None,
+)
 @option("--recompute", "Activations that it recomputes.", click.Choice(RECOMPUTE))
 @option("--gpu", GPU_HELP, callback=gpu_name, metavar="NAME")
 @option("--gpus", "All GPUs of the job: the world size.", INTEGER, metavar="N")
 @option("--tokens-per-second", "Rate of all GPUs together: 12000, 12,000 or 12k.", NUMBER)
-@option("--precision", "bf16, or shares: bf16=0.3,fp8=0.7.", metavar="NAMES")
+@option("--precision", "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.", metavar="NAMES")
 @option("--peak-tflops", "Peak of one GPU that the report divides by.", TFLOPS)
-@step_option("--accumulation", "Micro-batches whose gradients a step adds up.", **AT_LEAST_1)
-@step_option("--pack-length", "Tokens of a pack, where sequences are packed.", **AT_LEAST_1)
+@step_option("--accumulation", "Micro-batches per optimizer step.", **AT_LEAST_1)
+@step_option("--pack-length", "Tokens per pack, if sequences are packed.", **AT_LEAST_1)
 @option("--tile-overhead", "What tiles add to the FLOPs: 0.02 or 2%.", OVERHEAD)
 @format_option
 def explain(format_: str, **options: Any) -> None:

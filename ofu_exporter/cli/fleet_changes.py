@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command(cls=SubjectCommand, common="server since until kinds least format_ rows output")
+@click.command(
+    cls=SubjectCommand,
+    short_help="What got slower or faster, since when; slow nodes.",
+    common="server since until kinds least format_ rows output",
+)
 @server_options
 @option(
     "--of",
@@ -44,8 +48,15 @@ FORMATS = ("text", "json", "markdown")
     show_default=True,
     metavar="FACTOR",
 )
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@option("--rows", "Most rows of a table of text.", default=20, show_default=True)
+@option(
+    "--format",
+    "Form of the answer.",
+    click.Choice(FORMATS),
+    parameter="format_",
+    default="text",
+    show_default=True,
+)
+@option("--rows", "Most rows of a table in text.", default=20, show_default=True)
 @OUTPUT
 def changes(
     format_: str,

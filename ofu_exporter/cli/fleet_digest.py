@@ -36,11 +36,18 @@ READ = "To read them: --output FOLDER writes a text and a page of each; --only N
 
 @click.command(
     cls=SubjectCommand,
+    short_help="Tell each user or account about their own jobs.",
     context_settings={"default_map": {"since": "7d"}},
     common="server since until by config target only output send as_json",
 )
 @server_options
-@click.option("--by", type=click.Choice(get_args(DigestBy)), default="user", show_default=True)
+@option(
+    "--by",
+    "Who gets a digest.",
+    click.Choice(get_args(DigestBy)),
+    default="user",
+    show_default=True,
+)
 @option("--config", "YAML: exemptions, targets, how to send.", FILE)
 @PRICES
 @TARGET

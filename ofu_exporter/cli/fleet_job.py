@@ -20,12 +20,22 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.job_result import JobResult
 
 
-@click.command(cls=SubjectCommand, common="server since until cluster owner format_ output")
+@click.command(
+    cls=SubjectCommand,
+    short_help="What one job did: over time, by GPU, beside its earlier runs.",
+    common="server since until cluster owner format_ output",
+)
 @click.argument("job_id")
 @server_options
-@option("--cluster", "Cluster of the job, where several have a job of this id.", default="")
-@option("--owner", "User of the job, where others had its id, too. Default: the last.", default="")
-@click.option("--format", "format_", type=click.Choice(("text", "html", "json")), default="text")
+@option("--cluster", "Cluster of the job, if several have a job of this id.", default="")
+@option("--owner", "User of the job, if others had its id too. Default: the last one.", default="")
+@option(
+    "--format",
+    "Form of the answer. Default: text.",
+    click.Choice(("text", "html", "json")),
+    parameter="format_",
+    default="text",
+)
 @OUTPUT
 def job(
     job_id: str, cluster: str, owner: str, format_: str, output: Path | None, **options: Any

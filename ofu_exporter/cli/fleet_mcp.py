@@ -34,12 +34,16 @@ LAST_SECONDS = 5.0
 RowLimit = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
-@click.command(cls=SubjectCommand, common="server since until bearer_token_file ca tenant")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Let an assistant read reports, jobs and changes (MCP).",
+    common="server since until bearer_token_file ca tenant",
+)
 @server_options
 def mcp(**options: Any) -> None:
     """Give reports, jobs and changes of a fleet to an assistant, read-only (MCP, standard input and output).
 
-    --since and --until count where the assistant names no time.
+    --since and --until apply if the assistant names no time.
     """
     try:
         from mcp.server import MCPServer

@@ -39,7 +39,9 @@ OUTPUT = option(
 
 
 @click.command(
-    cls=SubjectCommand, common="server hosts since source by prices target format_ output folder"
+    cls=SubjectCommand,
+    short_help="Where the GPU-hours went, what they cost, what to do first.",
+    common="server hosts since source by prices target format_ output folder",
 )
 @server_or_hosts_options
 @hosts_options
@@ -51,17 +53,30 @@ OUTPUT = option(
     default="agents",
     show_default=True,
 )
-@click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True)
+@option(
+    "--by",
+    "What the tables have a row for.",
+    click.Choice(get_args(By)),
+    default="user",
+    show_default=True,
+)
 @PRICES
 @TARGET
 @option(
     "--changes",
-    "Answer of `fleet changes --format json`, to take instead of looking for changes.",
+    "Answer of `fleet changes --format json`, instead of looking for changes.",
     FILE,
 )
 @flag("--no-changes", "Look for no changes: a shorter report, and fewer queries.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@option("--rows", "Most rows of a table of text.", click.IntRange(1), default=20, show_default=True)
+@option(
+    "--format",
+    "Form of the report.",
+    click.Choice(FORMATS),
+    parameter="format_",
+    default="text",
+    show_default=True,
+)
+@option("--rows", "Most rows of a table in text.", click.IntRange(1), default=20, show_default=True)
 @OUTPUT
 @folder_options
 def report(
@@ -75,7 +90,7 @@ def report(
     """Where the GPU-hours went, what changed, what to do first, and what it cost.
 
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, or
-    jobs held more than there is, as the report says.
+    jobs held more GPUs than there are, as the report says.
     """
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.whole_report import WholeReport

@@ -35,19 +35,23 @@ _PROMETHEUS = partial(
     envvar="OFU_EXPORTER_PROMETHEUS_URL",
 )
 _OPTIONS = (
-    option("--since", "Time to read: 12h, 14d, 4w.", default="14d", show_default=True),
-    option("--until", "End, ISO 8601 (UTC); default: now.", metavar="TIME"),
+    option("--since", "How far back to read: 12h, 14d, 4w.", default="14d", show_default=True),
+    option("--until", "End of that time, ISO 8601 (UTC). Default: now.", metavar="TIME"),
     option(
-        "--bearer-token-file", "File of a token to send; or OFU_EXPORTER_PROMETHEUS_TOKEN.", FILE
+        "--bearer-token-file",
+        "File of a token to send; instead of OFU_EXPORTER_PROMETHEUS_TOKEN.",
+        FILE,
     ),
     option("--user", "User name, with --password-file.", metavar="NAME"),
     option(
-        "--password-file", "File of the user's password; or OFU_EXPORTER_PROMETHEUS_PASSWORD.", FILE
+        "--password-file",
+        "File of the user's password; instead of OFU_EXPORTER_PROMETHEUS_PASSWORD.",
+        FILE,
     ),
-    option("--ca", "Authorities (PEM) of the server.", FILE),
+    option("--ca", "Authorities (PEM) to trust with the server's certificate.", FILE),
     option("--client-cert", "Certificate (PEM) to show the server.", FILE),
     option("--client-key", "Its key, if not in the same file.", FILE),
-    option("--tenant", "Sent as X-Scope-OrgID (Mimir, Thanos, Loki).", metavar="NAME"),
+    option("--tenant", "Sent as X-Scope-OrgID, as Mimir wants it.", metavar="NAME"),
     option(
         "--progress/--no-progress",
         "Show progress on standard error; default: only on a terminal.",

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 
 MODEL_OPTIONS = (
     option(
-        "--convention", "See `list conventions`. Default: model.", default="model", metavar="NAME"
+        "--convention",
+        "How FLOPs are counted; see `list conventions`. Default: model.",
+        default="model",
+        metavar="NAME",
     ),
     flag("--forward-only", "No backward pass."),
-    option("--recompute", "none, selective or full. Default: none.", default="none", metavar="HOW"),
+    option(
+        "--recompute",
+        "Activations that are recomputed: none, selective or full. Default: none.",
+        default="none",
+        metavar="HOW",
+    ),
     *STEP_OPTIONS,
     format_option,
 )
@@ -104,12 +112,12 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 @flag("--executed", "Count what torch executes of the model, built without weights.")
 @option("--gpu", GPU_HELP, required=True, callback=gpu_name, metavar="NAME")
 @option("--gpus", "All GPUs of the job: the world size.", INTEGER, required=True, metavar="N")
-@option("--tokens-per-second", "Over all GPUs: 12000, 12,000 or 12k.", NUMBER)
-@option("--samples-per-second", "Over all GPUs.", NUMBER)
+@option("--tokens-per-second", "Rate of all GPUs together: 12000, 12,000 or 12k.", NUMBER)
+@option("--samples-per-second", "Rate of all GPUs together.", NUMBER)
 @option("--step-seconds", "Wall time of one step.", float, metavar="N")
 @option(
     "--precision",
-    "bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
+    "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7. Default: bf16.",
     default="bf16",
     metavar="NAMES",
 )

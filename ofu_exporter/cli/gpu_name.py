@@ -42,4 +42,4 @@ def _is_first_time(text: str) -> bool:
     return True
 
 
-GPU_HELP = 'H100, as `nvidia-smi -L` names it ("NVIDIA H100 80GB HBM3"), or a cloud\'s p5.48xlarge.'
+GPU_HELP = 'GPU model: H100, the name in `nvidia-smi -L` ("NVIDIA H100 80GB HBM3"), or a cloud\'s p5.48xlarge.'

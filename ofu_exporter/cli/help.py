@@ -47,9 +47,9 @@ class SubjectCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
-        sections: dict[str, list[tuple[str, str]]] = {}
+        sections: dict[str, list[tuple[str, str]]] = {OPTIONS: []}
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None and (ctx.meta.get(__name__) or not self._is_rare(param)):
                 sections.setdefault(getattr(param, "subject", OPTIONS), []).append(record)
         for subject, records in sections.items():

@@ -75,7 +75,7 @@ hook_flags = with_options(
         option("--slurm-bin", "Where squeue is.", default="", metavar="DIR"),
         option(
             "--ask-seconds",
-            "How long to wait for an answer of Slurm.",
+            "How long to wait for Slurm's answer.",
             float,
             default=ASK_SECONDS,
             show_default=True,
@@ -97,7 +97,7 @@ def _hooked(options: Mapping[str, Any]) -> tuple[str, hooks.Node, Squeue]:
     return options["job_id"], node, Squeue(os.environ, options["slurm_bin"], seconds)
 
 
-@job.command(cls=_Hook)
+@job.command(cls=_Hook, short_help="Write the file that says which GPUs the job has.")
 @hook_flags
 @option(
     "--noted",
@@ -121,11 +121,11 @@ agent_flag = option(
 )
 
 
-@job.command(cls=_Hook)
+@job.command(cls=_Hook, short_help="End the job here, and say what its GPUs did.")
 @hook_flags
 @agent_flag
 def stop(agent: str | None, **options: Any) -> None:
-    """Put the file of the job aside, remove its token, and say what its GPUs did, or why the agent does not tell."""
+    """Set the job's file aside, remove its token, and say what its GPUs did, or why that is not known."""
     job_id, node, squeue = _hooked(options)
     deadline = time.monotonic() + STOP_SECONDS
     had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
@@ -136,12 +136,12 @@ def stop(agent: str | None, **options: Any) -> None:
         click.echo(summary_at_end(job_id, agent, deadline))
 
 
-@job.command()
+@job.command(short_help="Show what a job's GPUs on this node did.")
 @click.argument("job_id", required=False)
 @agent_flag
 @option(
     "--state-file",
-    "The agent's state file, to look into where the agent is away.",
+    "The agent's state file, which is read if no agent answers.",
     FILE,
     envvar="OFU_STATE_FILE",
 )
@@ -156,7 +156,7 @@ def show(job_id: str | None, agent: str | None, state_file: Path | None, format_
         job_totals.show(job_id, agent, state_file, format_)
 
 
-@job.command()
+@job.command(short_help="Ask the agents of all nodes of a job for its totals.")
 @click.argument("job_id", required=False)
 @flag("--running", "Every job that runs with GPUs, instead of one.")
 @option("--nodes", "The job's nodes, such as n[1-4],m7.", metavar="LIST")

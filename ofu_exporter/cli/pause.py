@@ -61,7 +61,7 @@ _flags = with_options(
         ),
         option(
             "--dcgm-address",
-            "Host engine to tell as well (HOST:PORT or unix:/PATH); this affects all its readers.",
+            "Host engine that pauses as well (HOST:PORT or unix:/PATH), for all who read it.",
             parameter="address",
             metavar="ADDRESS",
         ),

@@ -48,7 +48,7 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 @option("--gpu", "GPU whose effective peak to use; default: the one that the profile names.")
 @option("--ofu", "OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed.", RATIO)
 @flag("--post", "Send the result to the agent of this node; needs --job.")
-@option("--job", "The job's id, as SLURM_JOB_ID or namespace/name has it.")
+@option("--job", "The job's id: SLURM_JOB_ID, or namespace/name.")
 @option(
     "--agent",
     "The agent, with --post. Default: OFU_AGENT, OFU_EXPORTER_URL, or its socket.",
@@ -59,8 +59,8 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options: Any) -> None:
     """Where the time of a job's GPUs went, what tiles add to its FLOPs, and the precisions it computes in.
 
-    FILES are its profiles, of one or many ranks, or folders of them. A PyTorch trace recorded with shapes says all.
-    Files of Nsight Systems and Nsight Compute need --shapes for tiles; only the SQLite export says the time, too.
+    FILES are its profiles, of one or many ranks, or folders of them. A PyTorch trace with shapes has everything.
+    Files of Nsight Systems and Nsight Compute need --shapes for tiles; of these only the SQLite export tells the time.
     """
     from ofu_exporter.cli import profile_time
     from ofu_exporter.traces import gemm_csv, job, tile_overhead

@@ -24,8 +24,10 @@ hosts_options = with_options(
             "Without Prometheus: the agents of node[1-8],m7, or their addresses.",
             metavar="LIST",
         ),
-        option("--hosts-file", "A file of such hosts; # begins a comment.", FILE),
-        option("--port", "Port of the agents of --hosts: 9846.", default=9846, metavar="N"),
+        option("--hosts-file", "A file of such agents; # begins a comment.", FILE),
+        option(
+            "--port", "Port of the agents of --hosts. Default: 9846.", default=9846, metavar="N"
+        ),
         flag("--https", "The agents of --hosts serve TLS."),
     )
 )

@@ -32,17 +32,22 @@ def step_option(name: str, help_: str, **settings: Any) -> Option:
 
 STEP_OPTIONS: tuple[Option, ...] = (
     step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **NUMBER),
-    step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", **NUMBER),
+    step_option("--batch-size", "Samples per step, over all GPUs. Default: 1.", **NUMBER),
     step_option(
-        "--length", "Tokens per sample of one stream, STREAM=N.", metavar="STREAM=N", multiple=True
+        "--length",
+        "Tokens per sample of one stream, such as image=4096.",
+        metavar="STREAM=N",
+        multiple=True,
     ),
     step_option("--lengths", "File of sequence lengths, one per line: a packed step.", type=PATH),
     step_option("--moments", "Means of length and squared length.", metavar="MEAN,MEAN_SQUARE"),
-    step_option("--padded-to", "Tokens that each sequence is padded to; HFU only.", **NUMBER),
+    step_option(
+        "--padded-to", "Tokens that each sequence is padded to; counts in HFU only.", **NUMBER
+    ),
     step_option("--causal/--full-attention", "Override how attention is counted.", default=None),
     step_option("--mtp", "Multi-token-prediction layers are trained.", is_flag=True),
     step_option("--padded-vocab-size", "Rows of the output head, padding included.", **NUMBER),
-    step_option("--recompute-layers", "How many layers recompute; default all.", **NUMBER),
+    step_option("--recompute-layers", "How many layers recompute. Default: all.", **NUMBER),
     step_option(
         "--freeze", "A part that isn't trained, such as vision.", metavar="PART", multiple=True
     ),
@@ -51,11 +56,14 @@ STEP_OPTIONS: tuple[Option, ...] = (
         "--lora-targets", "Linear layers with adapters, separated by commas.", metavar="NAMES"
     ),
     step_option(
-        "--repeats", "Timesteps * guidance passes, or epochs. Default: 1.", default=1, **NUMBER
+        "--repeats",
+        "Runs of each sample: timesteps * guidance passes, or epochs. Default: 1.",
+        default=1,
+        **NUMBER,
     ),
     step_option(
         "--ignore-field",
-        "Unknown field to ignore: it leaves the count as it is.",
+        "Unknown field of the configuration that changes no product.",
         metavar="NAME",
         multiple=True,
     ),

@@ -38,7 +38,7 @@ LOOK_SECONDS = 0.25
 )
 @click.argument("log", type=FILE)
 @option(
-    "--job", "The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod."
+    "--job", "The job that writes the log. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod."
 )
 @click.option(
     "--agent",
@@ -57,21 +57,27 @@ LOOK_SECONDS = 0.25
 @flag("--from-start", "Read what the file already holds, too.")
 @flag("--once", "Read to the end and exit; implies --from-start.")
 @option("--gpus", "All GPUs of the job: the world size.", click.IntRange(1))
-@option("--data-parallel-size", "Corrects VeRL-Omni's MFU, with --gpus.", click.IntRange(1))
+@option("--data-parallel-size", "With --gpus: corrects VeRL-Omni's MFU.", click.IntRange(1))
 @option("--peak-tflops", "Peak of one GPU that the job's own MFU divides by.", TFLOPS)
 @option(
-    "--flops-per-token", "For logs with tokens alone: model FLOPs, forward and backward.", NUMBER
+    "--flops-per-token",
+    "Model FLOPs per token, forward and backward; for logs with tokens alone.",
+    NUMBER,
 )
 @option("--precision", "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @option(
     "--run", "An id shared by all jobs that continue one training. Default: OFU_RUN, WANDB_RUN_ID."
 )
-@click.option("--recompute", type=click.Choice(("none", "selective", "full")))
+@option(
+    "--recompute",
+    "Activations that the job recomputes.",
+    click.Choice(("none", "selective", "full")),
+)
 def tail(log: Path, framework: str, **options: Any) -> None:
     """Report to the agent the MFU and the steps that a training log prints, while it is written.
 
     LOG is a file, or - for standard input. The file may appear later, be rotated or truncated. The token is read from
-    OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE. For a log with tokens alone OFU_EXPORTER_RECIPE may name the model.
+    OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE. For a log with tokens alone OFU_EXPORTER_RECIPE names the model.
     """
     once = options["once"]
     job = JobFacts(options["gpus"], options["data_parallel_size"])

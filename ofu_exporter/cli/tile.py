@@ -18,12 +18,12 @@ from ofu_exporter.traces import gemm_csv, kernel_names
 SIDES = ("m", "n", "k")
 
 
-@click.command(short_help="What a product executes in whole tiles.")
+@click.command(short_help="FLOPs that a matrix product executes in whole tiles.")
 @click.argument("kernel_name")
-@option("--m", "Sides of the product m*k by k*n, in the kernel's order.", INTEGER)
-@click.option("--n", type=INTEGER)
-@click.option("--k", type=INTEGER)
-@option("--batch", "Equal products per launch; default: 1.", INTEGER)
+@option("--m", "Rows of the product m*k by k*n, in the kernel's order.", INTEGER)
+@option("--n", "Its columns.", INTEGER)
+@option("--k", "Its inner side.", INTEGER)
+@option("--batch", "Equal products per launch. Default: 1.", INTEGER)
 @option(
     "--group", "A product of a grouped launch.", parameter="group", multiple=True, metavar="M,N,K"
 )
@@ -32,10 +32,10 @@ SIDES = ("m", "n", "k")
     "CSV file of the products of a grouped launch: columns m,n,k and optionally batch.",
     FILE,
 )
-@flag("--row-major", "m and n are of a row-major product, as torch has them.")
+@flag("--row-major", "m and n are those of a row-major product, as in torch.")
 @format_option
 def tile(kernel_name: str, format_: str, **options: Any) -> None:
-    """What a product M,N,K executes in whole tiles and clusters, and what that adds to its FLOPs.
+    """FLOPs that a matrix product executes in whole tiles and clusters, and how many of them it does not need.
 
     KERNEL_NAME is the name that a profiler shows. The answer is a lower bound where the name does not say everything.
     """

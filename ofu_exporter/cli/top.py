@@ -53,11 +53,16 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
 @partial(setting_flags, preset=PRESET, names=SAMPLE)
 @option("--agent", "One agent: http://, https:// or unix:/path; or OFU_AGENT.", metavar="URL")
 @option("--hosts", "Many agents: node[1-8],m7, or addresses as for --agent.", metavar="LIST")
-@option("--hosts-file", "A file of such hosts; # begins a comment.", FILE)
-@option("--port", "Port of the agents of --hosts: 9846.", default=9846, metavar="N")
+@option("--hosts-file", "A file of such agents; # begins a comment.", FILE)
+@option("--port", "Port of the agents of --hosts. Default: 9846.", default=9846, metavar="N")
 @flag("--https", "The agents of --hosts serve TLS.")
 @flag("--once", "Print one page of text and exit.")
-@option("--format", "Print one page, and end.", click.Choice(FORMATS), parameter="format_")
+@option(
+    "--format",
+    "Print one page in this format and exit.",
+    click.Choice(FORMATS),
+    parameter="format_",
+)
 @option(
     "--view",
     "View to show first: " + ", ".join(VIEWS) + ".",

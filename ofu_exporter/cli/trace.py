@@ -28,7 +28,7 @@ LONGEST_SECONDS = 900.0
 @click.command(short_help="Take a trace of a running job, and say where its time went.")
 @click.argument("job_id")
 @option("--seconds", "How long to record.", float, default=2.0, show_default=True, metavar="S")
-@option("--gpus", "Only processes that use these GPUs, as CUDA numbers them there.", metavar="N,N")
+@option("--gpus", "Only processes on these GPUs, as CUDA numbers them in the job.", metavar="N,N")
 @flag("--keep", "Leave the files in the agent's folder for a day, and print their names.")
 @agent_flag
 @format_option

@@ -84,12 +84,16 @@ of this kind has it measure there instead of on this node's card."""
     "File of every sample (JSON lines); an existing one is continued. Default: validation-GPU.jsonl.",
     FILE,
 )
-@option("--precisions", "With commas. Default: all that run here.", metavar="LIST")
+@option(
+    "--precisions", "Precisions, separated by commas. Default: all that run here.", metavar="LIST"
+)
 @option("--products", "Random products per precision.", click.IntRange(1))
 @option("--seconds", "Seconds that each product runs.", click.FloatRange(1))
-@option("--minutes", "Begin no product that would end later than this.", click.FloatRange(0.1))
+@option(
+    "--minutes", "Begin no product that would end after this many minutes.", click.FloatRange(0.1)
+)
 @option("--random", "Seed of the products.", parameter="random_seed", default=1, show_default=True)
-@option("--gpu", "Index of the GPU, as torch counts.", default=0, show_default=True)
+@option("--gpu", "Index of the GPU in torch.", default=0, show_default=True)
 @option("--raw-bound", "Mean absolute error allowed, in points.", default=2.0, show_default=True)
 @option("--adjusted-bound", "The same for the adjusted OFU.", default=0.5, show_default=True)
 @option(

@@ -72,6 +72,17 @@ def test_no_command_shows_more_than_twelve_options_at_first_glance() -> None:
         assert len(options) <= 12, ctx.command_path
 
 
+def test_every_option_says_what_it_does() -> None:
+    for command, ctx in commands(cli, click.Context(cli, info_name="ofu-exporter")):
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        assert [each.name for each in options if not each.help] == [], ctx.command_path
+
+
+def test_an_argument_is_no_option_of_its_command() -> None:
+    assert "Options:\n  FILE" not in shown(cli.commands["record"], "--help")
+    assert "Options:\n  FILE" not in shown(cli.commands["record"], "--help-all")
+
+
 def test_every_name_that_a_command_lists_as_common_is_one_of_its_options() -> None:
     for command, ctx in commands(cli, click.Context(cli, info_name="ofu-exporter")):
         common = getattr(command, "_common", ())

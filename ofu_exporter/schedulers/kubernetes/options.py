@@ -20,21 +20,21 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     )
     """Socket on which kubelet says which pod has which device."""
     kubernetes_poll: Seconds = Field(default=5.0, ge=0.5, examples=["5s"])
-    """Time between two questions to kubelet."""
+    """Time between two requests to kubelet."""
     kubernetes_resources: str = Field(default="", examples=["NAME"])
-    """More resources (with commas) that are GPUs, besides nvidia.com/gpu, nvidia.com/gpu.* and nvidia.com/mig-*."""
+    """Resources, separated by commas, that are GPUs besides nvidia.com/gpu, nvidia.com/gpu.* and nvidia.com/mig-*."""
     kubernetes_metadata: Literal["auto", "on", "off"] = "auto"
-    """Ask the API server for the job that a pod is part of; auto: where this pod has a token."""
+    """Whether to ask the API server which job a pod is part of: on, off, or auto, if this pod has a token."""
     kubernetes_user_label: str = Field(default="", examples=["KEY"])
-    """Label or annotation of a pod with its user."""
+    """Label or annotation of a pod that names its user."""
     kubernetes_account_label: str = Field(default="", examples=["KEY"])
-    """Label or annotation of a pod with its account."""
+    """Label or annotation of a pod that names its account."""
     node_name: str = Field(default="", examples=["NAME"])
     """This node's name in Kubernetes; needed for MIG devices given out by DRA."""
     cdi_dir: Path = Field(default=Path("/var/run/cdi"), examples=["DIR"])
-    """Directory in which NVIDIA's DRA driver says which MIG instance it made for a claim."""
+    """Directory in which NVIDIA's DRA driver says which MIG instance it made for which claim."""
     slurm_containers: str = Field(default="slurmd", examples=["NAME"])
-    """Containers (with commas) that run slurmd: their GPUs are held by Slurm's jobs, never by the pod."""
+    """Containers, separated by commas, that run slurmd: their GPUs belong to Slurm's jobs, never to the pod."""
 
     @field_validator("kubernetes_metadata", mode="before")
     @classmethod

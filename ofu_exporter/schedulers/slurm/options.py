@@ -18,8 +18,8 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     job_dir: Path = Field(default=job_files.DIRECTORY, examples=["DIR"])
     """Directory of the files that `ofu-exporter job` writes."""
     slurm_poll: Seconds = Field(default=0.25, gt=0, examples=["1s"])
-    """Time between two looks at it."""
+    """Time between two reads of that directory."""
     dcgm_job_dir: Path | None = Field(default=None, examples=["DIR"])
-    """Directory of the job mapping written for dcgm-exporter, to be read as well."""
+    """Directory of dcgm-exporter's job mapping, which is read as well."""
     job_max_age: Seconds = Field(default=30 * 86400.0, gt=0, examples=["720h"])
-    """Files of jobs that began longer ago are rejected."""
+    """Age of a job at which its file is rejected."""

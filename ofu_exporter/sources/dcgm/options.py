@@ -22,6 +22,6 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     dcgm_interval: Seconds = Field(
         default=1.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["1s"]
     )
-    """Time between two samples that the host engine takes; half of it for the tensor counter."""
+    """Time between two samples of the host engine; on Hopper and newer it samples the tensor counter twice as often."""
     dcgm_pre_hopper: bool = False
-    """Profile GPUs before Hopper too: other profilers then get no counters, and the host engine must run as root."""
+    """Read GPUs before Hopper too: other profilers then get no counters, and the host engine must run as root."""

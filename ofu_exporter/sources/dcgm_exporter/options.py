@@ -22,8 +22,8 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     )
     """Collection interval of that dcgm-exporter (its -c flag)."""
     unchanged_limit: Seconds = Field(default=300.0, gt=0, le=86400.0, examples=["5m"])
-    """Time after which a GPU's values are rejected if none of them has changed."""
+    """A GPU's values are rejected if none of them has changed for this long."""
     most_gpus: int = Field(default=128, ge=1, le=4096)
-    """Most GPUs and MIG instances of the page that are measured."""
+    """How many GPUs and MIG instances of the page are measured at most."""
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0, examples=["5s"])
-    """Time to wait for the page."""
+    """How long to wait for the page."""
