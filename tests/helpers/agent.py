@@ -21,7 +21,7 @@ from tests.helpers import warm
 from tests.helpers.quiet_server import QuietHandler, answering
 from tests.helpers.warm import PYTHON, WarmProcess
 
-SOON = 20.0
+SOON = 60.0
 """A bound on waiting that only a failing test reaches."""
 PATIENCE = 180.0
 """The same for what several programs have to do, on a machine with twenty things to do."""

@@ -16,7 +16,7 @@ from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.values import gpu
 
 PACE = SamplingPace(interval=0.1, clock_interval=0.05, reprobe=0.3)
-SOON = 10.0
+SOON = 60.0
 """A bound on waiting that only a failing test reaches."""
 
 
