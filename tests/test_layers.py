@@ -63,6 +63,7 @@ def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ofu/window.py", "import ofu_exporter.ofu.tick", "in a circle"),
         ("client/reporter.py", "import ofu_exporter.values.gpu", "The client, which"),
         ("ofu/tick.py", "import ofu_exporter.support.percent", "needs no tools"),
+        ("fleet/history/served.py", "import ofu_exporter.fleet.reports.words", "on its history"),
         ("terminal/agents.py", "import ofu_exporter.fleet.hours", "Only the command line"),
         ("ofu/tick.py", "import ofu_exporter.settings", "know no settings"),
         ("serving/page.py", "import ofu_exporter.client.channel", "words are known"),

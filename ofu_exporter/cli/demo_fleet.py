@@ -21,11 +21,11 @@ _MONTH = 30 * _DAY
 
 def month_report(now: float) -> FleetReport:
     """What is reported of the 30 days before the last midnight (UTC), by the code that reports on real fleets."""
+    from ofu_exporter.fleet.history.history import read_history
+    from ofu_exporter.fleet.history.prices import Prices
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
-    from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.periods import period_of
-    from ofu_exporter.fleet.reports.prices import Prices
     from ofu_exporter.fleet.simulation.server import SimulatedServer
     from ofu_exporter.fleet.whole_report import WholeReport, whole_report
 

@@ -91,10 +91,10 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     from ofu_exporter.fleet.changes.report import changes_report, collect
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
+    from ofu_exporter.fleet.history.history import read_history
+    from ofu_exporter.fleet.history.prices import read_prices
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
-    from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.periods import with_periods
-    from ofu_exporter.fleet.reports.prices import read_prices
     from ofu_exporter.fleet.whole_report import LEAST_FACTOR
 
     prices = config.prices if options["prices"] is None else read_prices(options["prices"])

@@ -16,7 +16,7 @@ from ofu_exporter.cli.option_types import option
 from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
-    from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+    from ofu_exporter.fleet.history.fleet_history import ClusterJob
     from ofu_exporter.fleet.reports.job_result import JobResult
 
 
@@ -44,7 +44,7 @@ def job(
 
     Exit codes: 3 nothing is known of the job, or nobody answers; 4 a part could not be read.
     """
-    from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+    from ofu_exporter.fleet.history.fleet_history import ClusterJob
 
     answer = read(options, ClusterJob(cluster, job_id, owner))
     write_answer(rendered(answer, format_), output)
@@ -62,7 +62,7 @@ def read(options: dict[str, Any], key: ClusterJob) -> JobResult:
 
 
 def rendered(answer: JobResult, format_: str) -> bytes:
-    from ofu_exporter.fleet.reports.job_page import job_html, job_text
+    from ofu_exporter.fleet.pages.job_page import job_html, job_text
 
     writers: dict[str, Callable[[JobResult], str]] = {
         "text": job_text,

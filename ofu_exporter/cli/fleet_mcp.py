@@ -101,7 +101,7 @@ def tools(
         job_id: str, since: Since = default, until: Until = None, cluster: str = "", owner: str = ""
     ) -> str:
         """What one job did: its OFU over time and by GPU, what was lost to what, its MFU, its earlier runs."""
-        from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+        from ofu_exporter.fleet.history.fleet_history import ClusterJob
 
         query, key = during(since, until), ClusterJob(cluster, job_id, owner)
         return answered(lambda: fleet_job.rendered(fleet_job.read(query, key), "text"))
@@ -117,8 +117,8 @@ def tools(
 
 
 def _report(query: dict[str, Any], by: By, rows: int) -> bytes:
+    from ofu_exporter.fleet.history.prices import Prices
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
-    from ofu_exporter.fleet.reports.prices import Prices
     from ofu_exporter.fleet.whole_report import WholeReport
 
     answer = fleet_report.read_report(query, WholeReport(ReportOptions(by, Prices(), None)))

@@ -20,7 +20,7 @@ from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.changes_result import ChangesReport
-    from ofu_exporter.fleet.reports.prices import Prices
+    from ofu_exporter.fleet.history.prices import Prices
     from ofu_exporter.fleet.reports.result import FleetReport
     from ofu_exporter.fleet.whole_report import WholeReport
 
@@ -113,7 +113,7 @@ def report(
 def _prices(path: Path | None, config: Path | None) -> Prices:
     """Those of --prices, else those of the digests' configuration. Raises ConfigError."""
     from ofu_exporter.fleet.digest import config_file
-    from ofu_exporter.fleet.reports.prices import Prices, read_prices
+    from ofu_exporter.fleet.history.prices import Prices, read_prices
 
     if path is not None:
         return read_prices(path)
@@ -154,7 +154,7 @@ def _changed(path: Path | None, is_unwanted: bool, format_: str) -> ChangesRepor
 
 
 def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
-    from ofu_exporter.fleet.reports import rows
+    from ofu_exporter.fleet.pages import rows
 
     if format_ == "parquet":
         return rows.as_parquet(answer)
@@ -169,7 +169,7 @@ def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
 
 def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     from ofu_exporter.fleet.changes import text as changes_text
-    from ofu_exporter.fleet.reports import report_page, report_text
+    from ofu_exporter.fleet.pages import report_page, report_text
 
     changed = answer.changes
     if format_ == "html":

@@ -44,7 +44,7 @@ class ReportFolder:
 
     def take(self, report: FleetReport, page: bytes) -> bool:
         """Keep the page, and send it where that is wanted; whether all of it was sent. Raises ConfigError."""
-        from ofu_exporter.fleet.reports.folder import keep_page
+        from ofu_exporter.fleet.pages.folder import keep_page
 
         assert self._folder is not None
         path = keep_page(report, page, self._folder)

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ofu_exporter.fleet.actions import first_actions
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
 from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods

@@ -8,12 +8,12 @@ from typing import NamedTuple, get_args
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.report import changes_report, collect
 from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind
+from ofu_exporter.fleet.history.from_dcgm import read_dcgm_history
+from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports.elsewhere import Exporter, gpus_elsewhere
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
-from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
-from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import FleetReport, PeriodRow
 

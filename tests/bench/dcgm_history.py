@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
+from ofu_exporter.fleet.history.from_dcgm import read_dcgm_history
 from tests.bench.process import cpu_seconds
-from tests.fleet.reports.test_from_dcgm import HIGH, LOW, wave_pages
+from tests.fleet.history.test_from_dcgm import HIGH, LOW, wave_pages
 from tests.fleet.reports.test_funnel import told
 from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, reading, stored_pages
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.grafana.generate import FOLDER
-from ofu_exporter.fleet.reports.progress_sums import NoProgress
+from ofu_exporter.fleet.history.progress_sums import NoProgress
 from tests.bench.rules import CREATE_BLOCKS, Fleet, Sample, write
 from tests.deploy.promtool import selected
 from tests.helpers.agent import until

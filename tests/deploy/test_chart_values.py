@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from ofu_exporter.cli.fleet_report import report
-from ofu_exporter.fleet.reports.prices import read_prices
+from ofu_exporter.fleet.history.prices import read_prices
 from ofu_exporter.settings import PROBE_PATHS
 from tests.deploy.chart import (
     CHART,

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history.progress_sums import NoProgress
 from ofu_exporter.fleet.hours import TimeSpan
+from ofu_exporter.fleet.pages.tables import facts
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
-from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.progress_sums import NoProgress
-from ofu_exporter.fleet.reports.tables import facts
 from ofu_exporter.support.percent import percent
 from tests.helpers import progress_fleet
 from tests.helpers.progress_fleet import Kind, PlannedRun, ProgressFleet, Stretch

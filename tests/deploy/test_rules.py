@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.history import queries
 from ofu_exporter.serving import metrics
 from tests.deploy.promtool import (
     ALERTS,

@@ -17,10 +17,11 @@ import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.digest import signs
+from ofu_exporter.fleet.history import progress_reader, queries, served
+from ofu_exporter.fleet.history.queries import Quantity
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import one_job, progress_reader, queries, served
-from ofu_exporter.fleet.reports.queries import Quantity
+from ofu_exporter.fleet.reports import one_job
 from tests.deploy.promtool import ALERTS, RULES, groups, the_alert
 from tests.deploy.test_dashboards import MARKS, QUERIES, filled
 from tests.helpers import troubled_fleet

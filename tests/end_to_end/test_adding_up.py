@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.result import FleetReport, SumsRow
 from tests.deploy.promtool import RULES, groups
 from tests.fleet.reports.test_funnel import told

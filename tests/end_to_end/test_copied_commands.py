@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.fleet.reports.result import ActionRow
-from tests.fleet.reports.test_from_dcgm import H100, DcgmGpu, gpu
-from tests.fleet.reports.test_from_dcgm import pages as dcgm_pages
+from tests.fleet.history.test_from_dcgm import H100, DcgmGpu, gpu
+from tests.fleet.history.test_from_dcgm import pages as dcgm_pages
 from tests.fleet.reports.test_funnel import told
 from tests.helpers.agent import bare_environment
 from tests.helpers.prometheus_server import Prometheus

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 from tests.deploy.promtool import RULES, groups
 from tests.helpers import stored_fleet

@@ -12,7 +12,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.changes.text import document
 from ofu_exporter.fleet.changes_result import ChangesReport, read_changes
-from ofu_exporter.fleet.reports.report_page import page
+from ofu_exporter.fleet.pages.report_page import page
 from tests.fleet.changes.test_text import change, report, slow
 from tests.fleet.reports.test_fleet_report import report as fleet_report
 from tests.helpers.browser import BROWSER, violations

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from ofu_exporter.fleet.from_agents import AgentJobs, _by_job, _whole, agents_report
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.cli.test_report_hosts import DAY, notebook
 from tests.helpers.agent import Agent, agent, page_server, until

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.whole_report import _without_twice
 from tests.fleet.changes.test_text import change
 from tests.fleet.changes.test_text import report as changes_report

@@ -6,7 +6,7 @@ from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.digests import DigestSource, digests
 from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.digest.signs import FleetSigns
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import history, job, report
 
 NO_SIGNS = FleetSigns({}, {})

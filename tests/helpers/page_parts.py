@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.fleet.reports.pictures import TimePicture
+from ofu_exporter.fleet.pages.pictures import TimePicture
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.tables import TextTable
 from ofu_exporter.support.templates import environment

@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter.cli import fleet_mcp
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.delivery import AppriseSender
-from ofu_exporter.fleet.reports.rows import as_parquet
+from ofu_exporter.fleet.pages.rows import as_parquet
 from ofu_exporter.serving.read_access import bcrypt_check
 from ofu_exporter.support.extras import EXTRAS, install_command
 from ofu_exporter.validation.findings import Findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ofu_exporter.fleet.actions.kinds import KINDS, Action
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+from ofu_exporter.fleet.history.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
 

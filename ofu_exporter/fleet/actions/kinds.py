@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.actions.commands import command
 from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind
+from ofu_exporter.fleet.history.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
 from ofu_exporter.fleet.reports.figures import counted, hours, points, share
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.reachable import busy_gap, unused
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow

@@ -30,13 +30,13 @@ from ofu_exporter.fleet.changes_result import (
     SeriesKind,
     ShareRow,
 )
+from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobHistory, JobSums
+from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import DAY, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
-from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 
 MOST = 3

@@ -8,11 +8,11 @@ from math import isnan
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
+from ofu_exporter.fleet.history.answers import HistoryAnswers
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
+from ofu_exporter.fleet.history.queries import Quantity
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.reports.answers import HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.job_rows import unix
-from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.series import Series as Answer
 

@@ -13,10 +13,10 @@ from ofu_exporter.fleet.changes_result import (
     ShareRow,
     SlowRow,
 )
-from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.document import Document, ReportSection
+from ofu_exporter.fleet.pages import tables
+from ofu_exporter.fleet.pages.document import Document, ReportSection
+from ofu_exporter.fleet.pages.tables import MOST_ROWS
 from ofu_exporter.fleet.reports.figures import NONE, counted, hours, share
-from ofu_exporter.fleet.reports.tables import MOST_ROWS
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 
 COMPARED = {"ofu": "OFU", "sm_clock": "SM clock"}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlPart
 from ofu_exporter.support.durations import Seconds

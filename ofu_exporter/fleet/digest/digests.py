@@ -12,8 +12,8 @@ from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
-from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+from ofu_exporter.fleet.history.fleet_history import ClusterJob
+from ofu_exporter.fleet.pages import tables
 from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.support.durations import lasting

@@ -15,11 +15,11 @@ from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
 from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE_OFU
 from ofu_exporter.fleet.changes.series import HourReader
+from ofu_exporter.fleet.history.answers import job_of
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
+from ofu_exporter.fleet.history.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.answers import job_of
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
-from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.support.percent import ratio
 

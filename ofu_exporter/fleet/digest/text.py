@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
-from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.pages import tables
 from ofu_exporter.fleet.reports.figures import counted, gpu_count, gpus, hours, money, points, share
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.served_tables import served_words
+from ofu_exporter.fleet.reports.words import served_words, verdict_words
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.support.whole_file import whole_file
@@ -178,7 +178,7 @@ def numbers(digest: Digest) -> list[Column[DigestJob]]:
 
 
 def verdict(job: DigestJob) -> str:
-    return f"exempt: {job.exempt}" if job.exempt else tables.verdict(job.row)
+    return f"exempt: {job.exempt}" if job.exempt else verdict_words(job.row)
 
 
 def _table(digest: Digest, most_jobs: int) -> TextTable:

@@ -1,1 +1,1 @@
-"""Says where the GPU-hours of a fleet went, from the history that a Prometheus keeps."""
+"""Makes of the history of a fleet what is reported: where its GPU-hours and its peak went."""

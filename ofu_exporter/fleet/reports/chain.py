@@ -6,17 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor, ProgressRow
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.funnel import PricedHours
-from ofu_exporter.fleet.reports.groups import RatedJob
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.progress_sums import (
+from ofu_exporter.fleet.history.fleet_history import FleetHistory
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history.progress_sums import (
     BEFORE_TOGETHER,
     BY_ENGINES,
     NoProgress,
     ProgressSums,
 )
+from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor, ProgressRow
+from ofu_exporter.fleet.reports.funnel import PricedHours
+from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support.percent import percent, ratio
 from ofu_exporter.values.losses import known_sum

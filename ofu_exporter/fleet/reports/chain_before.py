@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ofu_exporter.fleet.reports.answers import job_of
+from ofu_exporter.fleet.history.answers import job_of
+from ofu_exporter.fleet.history.progress_sums import BY_ENGINES, ProgressSums
+from ofu_exporter.fleet.history.queries import JOB, NAMES
 from ofu_exporter.fleet.reports.chain import JobProgress, chain
 from ofu_exporter.fleet.reports.chain_rows import ChainStep
 from ofu_exporter.fleet.reports.funnel import PricedHours
-from ofu_exporter.fleet.reports.progress_sums import BY_ENGINES, ProgressSums
-from ofu_exporter.fleet.reports.queries import JOB, NAMES
 from ofu_exporter.fleet.series import Series
 
 _NAMED = f"max by ({JOB}, {', '.join(NAMES)}, framework, reason)"

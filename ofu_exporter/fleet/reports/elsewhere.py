@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ofu_exporter.fleet.history.dcgm_queries import SM_CLOCK_HZ, labelled
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.dcgm_queries import SM_CLOCK_HZ, labelled
 from ofu_exporter.fleet.reports.notes import MOST_NAMES
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.text import first_names

@@ -46,3 +46,20 @@ def share(value: float | None) -> str:
 
 def money(value: float | None, currency: str) -> str:
     return NONE if value is None else f"{value:,.0f} {currency}"
+
+
+def few(value: float | None) -> str:
+    """A number with three digits that count, as prices of tokens are small."""
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def tokens(value: float | None) -> str:
+    """Tokens: millions and more with three digits."""
+    if value is None:
+        return NONE
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:,.0f}"

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
+from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobSums
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history.served_sums import served_models
 from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.chain import chain, chain_notes, progress_of, progress_rows
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import (
     PricedJobs,
     funnel,
@@ -21,11 +23,9 @@ from ofu_exporter.fleet.reports.funnel import (
 )
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.notes import notes, report_headline
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import with_recoverable
 from ofu_exporter.fleet.reports.restarts import restart_rows
 from ofu_exporter.fleet.reports.result import ALL_JOBS, By, FleetReport, HourRow, JobRow
-from ofu_exporter.fleet.reports.served_sums import served_models
 from ofu_exporter.fleet.reports.sweeps import sweeps
 from ofu_exporter.support.percent import percent, ratio
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import add, attrgetter
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.history.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history.progress_sums import beyond_rounding
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, StepName, WaterfallStep
 from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.job_rows import sums_of, times
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.progress_sums import beyond_rounding
 from ofu_exporter.fleet.reports.result import NO_JOB, GroupRow, JobRow, SumsRow
 from ofu_exporter.support.percent import percent, ratio
 from ofu_exporter.values.losses import Loss

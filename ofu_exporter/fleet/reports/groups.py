@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobHistory, JobSums
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history.served_sums import PricedServed, served_columns
 from ofu_exporter.fleet.hours import DAY
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, sums_of, times, wasted_of
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
     NOT_KNOWN,
     Agreement,
@@ -20,7 +21,6 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
     SizeRow,
 )
-from ofu_exporter.fleet.reports.served_sums import PricedServed, served_columns
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.losses import known_sum
 

@@ -10,18 +10,17 @@ from statistics import median
 from pydantic import Field
 
 from ofu_exporter.fleet.answer import MissingRow, ResultRow
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.figures import hours
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.served_tables import served_words
-from ofu_exporter.fleet.reports.tables import verdict
+from ofu_exporter.fleet.reports.words import served_words, verdict_words
 from ofu_exporter.jobs.served_text import bound_by_memory
 from ofu_exporter.values.losses import Loss
 
@@ -209,7 +208,7 @@ def _headline(
         sentences.append(f"The rest of the peak went to: {', '.join(shares)}.")
     if row.mfu is not None and row.error is not None:
         sentences.append(
-            f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points from its OFU ({verdict(row)})."
+            f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points from its OFU ({verdict_words(row)})."
         )
     sentences += served_words(row, "")
     if is_memory_bound(row):

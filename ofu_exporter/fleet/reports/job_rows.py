@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ofu_exporter.fleet.answer import MissingRow
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history.queries import NAMES
+from ofu_exporter.fleet.history.served_sums import PricedServed, served_columns
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.served_sums import PricedServed, served_columns
 from ofu_exporter.values.losses import JOULES_PER_KWH
 from ofu_exporter.values.reported import Verdict
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.answer import ClusterRow
+from ofu_exporter.fleet.history.fleet_history import AbsentNode, FleetHistory
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history_server import QueryCost
-from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
 from ofu_exporter.fleet.reports.funnel import Outside, largest_loss
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import GroupRow
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reading import READ_CLOCK_EXCESS

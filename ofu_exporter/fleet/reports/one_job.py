@@ -15,14 +15,14 @@ from pydantic import Field
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.answer import ResultRow
+from ofu_exporter.fleet.history.answers import HistoryAnswers
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobHistory
+from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.history.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
+from ofu_exporter.fleet.history.served import read_served
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.answers import HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobHistory
-from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
-from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
-from ofu_exporter.fleet.reports.served import read_served
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.history.queries import JOB, JOB_HOURS, LOOKS, MODEL_HOURS, NAMES
 from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.reports.chain_before import read_chain, with_changes
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.fleet.reports.queries import JOB, JOB_HOURS, LOOKS, MODEL_HOURS, NAMES
 from ofu_exporter.fleet.reports.result import By, FleetReport, GroupRow, PeriodRow
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.support.percent import ratio

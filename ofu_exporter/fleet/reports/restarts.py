@@ -8,12 +8,7 @@ from itertools import pairwise
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.reports.chain import JobProgress
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
-from ofu_exporter.fleet.reports.document import ReportSection
-from ofu_exporter.fleet.reports.figures import hours, money
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
-
-MOST_SHOWN = 10
 
 
 def restart_rows(jobs: Sequence[JobProgress], clock: ServerClock) -> list[RestartRow]:
@@ -44,21 +39,3 @@ def _rows(job: JobProgress, clock: ServerClock) -> Iterator[RestartRow]:
             cost=None if job.price is None else lost * job.price,
             recovery_hours=lost / row.gpus / count if row.gpus else None,
         )
-
-
-def restart_section(rows: Sequence[RestartRow], currency: str) -> ReportSection:
-    """The most expensive ones."""
-    columns: list[Column[RestartRow]] = [
-        ("job", LEFT, lambda row: f"{row.cluster}/{row.job_id}" if row.cluster else row.job_id),
-        ("name", LEFT, lambda row: row.job_name),
-        ("user", LEFT, lambda row: row.user),
-        ("in the hour until", LEFT, lambda row: row.end),
-        ("restarts", RIGHT, lambda row: f"{row.restarts:.0f}"),
-        ("GPU-hours", RIGHT, lambda row: hours(row.gpu_hours)),
-        ("cost", RIGHT, lambda row: money(row.cost, currency)),
-        ("held hours to recover", RIGHT, lambda row: hours(row.recovery_hours)),
-    ]
-    note = "To recover: until it computed again, and for steps that it had reached before; waiting is not in it."
-    return ReportSection(
-        f"Most expensive restarts (of {len(rows):,})", table(columns, rows[:MOST_SHOWN]), note
-    )

@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.fleet.changes_result import ChangesReport
+from ofu_exporter.fleet.history.served_result import ServedColumns, ServedModelRow
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, ProgressRow, RestartRow
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
-from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
 

@@ -14,10 +14,10 @@ from itertools import accumulate
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes import peer_hours
+from ofu_exporter.fleet.history import progress_reader, queries, served
+from ofu_exporter.fleet.history.progress_sums import NoProgress
 from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.reports import progress_reader, queries, served
-from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.series import Labels, Series
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.job_hours import HourOfJob, agent_labels, hours_of_job

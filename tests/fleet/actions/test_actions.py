@@ -10,10 +10,10 @@ from ofu_exporter.fleet.actions import MOST, _counted_once, first_actions
 from ofu_exporter.fleet.actions.commands import command
 from ofu_exporter.fleet.actions.kinds import KINDS, Action, by_name, jobs_named, price_of
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
-from ofu_exporter.fleet.reports import report_text
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.pages import report_text
+from ofu_exporter.fleet.pages.report_page import page
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
-from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 from tests.fleet.reports.test_fleet_report import history, job, report
 

@@ -13,10 +13,10 @@ from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.changes.peers import Place
 from ofu_exporter.fleet.changes.report import changes_report, compare_all
 from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind, SlowRow
+from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import queries
 from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, stored
 from tests.helpers.uneven_fleet import GPUS, HOURS, LAGGARD, NODES, SHIRKER, pages
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.fleet.changes.report import share_rows
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
 
 DAYS = (range(10, 12), range(13, 15))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.signs import JobSigns
-from ofu_exporter.fleet.reports.fleet_history import JobSums
+from ofu_exporter.fleet.history.fleet_history import JobSums
 from ofu_exporter.flops.causes import MfuCause, Side, causes
 from tests.fleet.reports.test_fleet_report import history, job, report
 from tests.helpers.every import every

@@ -13,9 +13,9 @@ from ofu_exporter.fleet.digest.digests import DigestSource, digests, exemption
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.digest.text import text
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory, JobSums
+from ofu_exporter.fleet.history.served_sums import ServedSums
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.served_sums import ServedSums
 from tests.fleet.actions.test_actions import CHANGE, HALVED, NOTEBOOK, changes_of
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
 from tests.helpers.digests import NO_SIGNS, of

@@ -12,7 +12,7 @@ from ofu_exporter.fleet.digest.report_mail import ReportSender
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.doubles.hook_server import hook_server
 from tests.doubles.mail_server import mail_server
-from tests.fleet.reports.test_folder import ACTION, week
+from tests.fleet.pages.test_folder import ACTION, week
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ import pytest
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.digest import signs
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, read_signs
-from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob
-from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.history import queries
+from ofu_exporter.fleet.history.fleet_history import ClusterJob
+from ofu_exporter.fleet.history.history import read_history
 from tests.helpers import fleets, uneven_fleet
 from tests.helpers.simulated_pages import scraped
 from tests.helpers.stored_fleet import (

@@ -14,7 +14,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.text import file_name, page, place, subject, text, write_digests
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import job
 from tests.helpers.browser import BROWSER, seen, violations, with_script
 from tests.helpers.digests import HOSTILE, digest, many, of

@@ -6,8 +6,8 @@ from math import prod
 
 import pytest
 
-from ofu_exporter.fleet.reports.fleet_history import JobSums
-from ofu_exporter.fleet.reports.progress_sums import ProgressSums
+from ofu_exporter.fleet.history.fleet_history import JobSums
+from ofu_exporter.fleet.history.progress_sums import ProgressSums
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.fleet.reports.test_fleet_report import history, job, report
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from ofu_exporter.fleet.reports.result import FleetReport
-from tests.fleet.reports.test_from_dcgm import DcgmGpu
-from tests.fleet.reports.test_from_dcgm import pages as dcgm_pages
+from tests.fleet.history.test_from_dcgm import DcgmGpu
+from tests.fleet.history.test_from_dcgm import pages as dcgm_pages
 from tests.fleet.reports.test_funnel import told
 from tests.helpers.stored_fleet import (
     ScheduledJob,

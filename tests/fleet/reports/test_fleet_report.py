@@ -7,12 +7,7 @@ import io
 
 import pytest
 
-from ofu_exporter.fleet.history_server import QueryCost
-from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.parts import MissingPart, PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import rows
-from ofu_exporter.fleet.reports.fleet_history import (
+from ofu_exporter.fleet.history.fleet_history import (
     AbsentNode,
     ClusterJob,
     FleetHistory,
@@ -20,8 +15,13 @@ from ofu_exporter.fleet.reports.fleet_history import (
     JobSums,
     ModelSums,
 )
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history_server import QueryCost
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.pages import rows
+from ofu_exporter.fleet.parts import MissingPart, PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, cluster_row, fleet_report
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from tests.helpers.every import every
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.history import queries
+from ofu_exporter.fleet.history.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.pages.report_page import page
+from ofu_exporter.fleet.pages.report_text import document
 from ofu_exporter.fleet.reports.funnel import installed, is_shown, outside_jobs
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.report_text import document
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
 from tests.helpers import fleet_truth

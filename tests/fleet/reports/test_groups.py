@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.history.fleet_history import JobSums, ModelSums
 from ofu_exporter.fleet.reports.groups import Pairs, agreement, deviation, pearson, sizes
 from ofu_exporter.fleet.reports.result import JobRow
 from tests.fleet.reports.test_fleet_report import DAY, H100, history, job, report

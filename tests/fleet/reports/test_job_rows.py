@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.job_rows import _gpus, iso, job_row, longest, names_of, times, unix
 from ofu_exporter.fleet.reports.result import JobRow

@@ -7,20 +7,21 @@ import io
 
 import pytest
 
-from ofu_exporter.fleet.history_server import QueryCost
-from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.reports import rows
-from ofu_exporter.fleet.reports.fleet_history import (
+from ofu_exporter.fleet.history.fleet_history import (
     AbsentNode,
     ClusterJob,
     FleetHistory,
     JobSums,
     ModelSums,
 )
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.history_server import QueryCost
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.pages import rows
+from ofu_exporter.fleet.pages.report_page import page
+from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.notes import _of_nodes, _of_rules
-from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.report_page import page
+from tests.fleet.pages.test_report_text import in_words
 from tests.fleet.reports.test_fleet_report import (
     DAY,
     FIRST,
@@ -33,7 +34,6 @@ from tests.fleet.reports.test_fleet_report import (
     job,
     report,
 )
-from tests.fleet.reports.test_report_text import in_words
 from tests.helpers.every import every
 
 NOT_ALL = "OFU was not measured in"

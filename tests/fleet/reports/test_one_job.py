@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory
+from ofu_exporter.fleet.pages import job_page
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import job_page
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import (

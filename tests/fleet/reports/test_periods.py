@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import periods, queries
+from ofu_exporter.fleet.reports import periods
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import PeriodRow
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server

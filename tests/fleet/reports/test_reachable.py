@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.history.served_sums import ServedSums
 from ofu_exporter.fleet.reports.reachable import unused
-from ofu_exporter.fleet.reports.served_sums import ServedSums
 from tests.fleet.actions.test_actions import GOOD, acted
 from tests.fleet.reports.test_fleet_report import history, job, report
 

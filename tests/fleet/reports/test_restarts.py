@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ofu_exporter.fleet.reports.progress_sums import ProgressSums
-from ofu_exporter.fleet.reports.report_text import sections
+from ofu_exporter.fleet.history.progress_sums import ProgressSums
+from ofu_exporter.fleet.pages.report_text import sections
 from tests.fleet.reports.test_chain import STEPS, told
 
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from ofu_exporter.fleet.reports import report_text
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
-from ofu_exporter.fleet.reports.report_page import page
+from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.pages import report_text
+from ofu_exporter.fleet.pages.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.sweeps import FEWEST, anchor_of, lines
 from tests.fleet.reports.test_fleet_report import history, job, report

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.history import progress_reader, queries
+from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import progress_reader, queries
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
-from ofu_exporter.fleet.reports.history import read_history
-from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 from ofu_exporter.fleet.simulation.server import SimulatedServer
 from tests.helpers import fleet_truth

@@ -1,0 +1,250 @@
+"""Finds nodes that were not seen for a part of the time, and adds what their counters say that was done meanwhile.
+
+Between the last sample before a gap and the first one after it, a counter that did not start anew knows what it
+counted, and no sum of whole hours has it. It is spread over the hours of the gap.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from ofu_exporter.fleet.history import queries
+from ofu_exporter.fleet.history.answers import HistoryAnswers, job_of
+from ofu_exporter.fleet.history.fleet_history import AbsentNode, ClusterJob, JobSums
+from ofu_exporter.fleet.history.progress_sums import ProgressSums
+from ofu_exporter.fleet.history.queries import Quantity, any_of, matcher
+from ofu_exporter.fleet.hours import DAY, HOUR, TimeSpan, successive_hours
+from ofu_exporter.fleet.series import Series
+
+NODES_AT_ONCE = 50
+"""Nodes that are named in one query."""
+_LOOK_HOURS = 0.5
+"""How much longer than by looks a node may have been away."""
+_LEAST_SECONDS, _STEP_SECONDS = 300.0, 60.0
+"""Of a gap that a job may have ended in, and between two looks for its begin and end."""
+_GpusOfNodes = dict[str, dict[str, float]]
+"""GPUs by node and model."""
+
+
+_Place = tuple[str, str]
+"""A cluster and a node of it."""
+
+
+class _Gap(NamedTuple):
+    """Hours of a cluster in which the same nodes were away, with the missing share of each hour."""
+
+    cluster: str
+    first: int
+    last: int
+    nodes: dict[str, dict[int, float]]
+
+
+class AbsentNodeReader(HistoryAnswers):
+    def _about(self, gap: _Gap) -> TimeSpan:
+        """The gap with the hours beside it: some minutes of them, which may belong to it, are too few to be seen."""
+        whole = self._history.clock.span(gap.first - 1, gap.last + 1)
+        return whole._replace(end=min(whole.end, self._history.span.end))
+
+    def read(self) -> None:
+        """Name the nodes that were away, and bridge their gaps."""
+        for gap in self._gaps():
+            before, back = self._around(gap)
+            for node in self._renamed(gap, gap.nodes.keys() - back):
+                del gap.nodes[node]
+            for node, shares in sorted(gap.nodes.items()):
+                gpus = before[node]
+                self._history.absent.append(
+                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in back)
+                )
+                if node in back:  # its GPUs were there between, too
+                    for model, count in gpus.items():
+                        for hour, share in shares.items():
+                            self._history.add_installed(hour, gap.cluster, model, count * share)
+            if back:
+                self._bridge(gap, before, back)
+                self._note_cut(gap, before, back)
+
+    def _gaps(self) -> Iterator[_Gap]:
+        nodes: dict[_Place, dict[int, float]] = defaultdict(dict)
+        absent = partial(self._absent, {})
+        for one in chain.from_iterable(self._reader.read("nodes", self._history.span, absent)):
+            place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
+            for time, share in one.points:
+                nodes[place][self._history.clock.hour_of(time)] = share
+        by_hours: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
+        for (cluster, node), shares in nodes.items():
+            for first, last in successive_hours(shares):
+                part = {hour: shares[hour] for hour in range(first, last + 1)}
+                by_hours[cluster, first, last][node] = part
+        for (cluster, first, last), together in sorted(by_hours.items()):
+            names = sorted(together)
+            for at in range(0, len(names), NODES_AT_ONCE):
+                some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
+                yield _Gap(cluster, first, last, some)
+
+    def _absent(self, seen: dict[_Place, float], part: TimeSpan) -> list[Series]:
+        """The shares of hours in which nodes were away; only nodes that may have been are asked about by hour.
+
+        `seen` has the end of the last part in which each node was there: all that were a day before are known.
+        """
+        if part.start not in seen.values():
+            for before in TimeSpan(part.start - DAY - HOUR, part.start).pieces(part.hours):
+                self._looks(seen, before)
+        always = self._looks(seen, part)
+        recent = {place for place, last in seen.items() if last >= part.start - DAY}
+        names = sorted({node for _, node in recent - always})
+        expressions = [
+            queries.ABSENT.replace("NODES", any_of("instance", names[at : at + NODES_AT_ONCE]))
+            for at in range(0, len(names), NODES_AT_ONCE)
+        ]
+        client = self._reader.client
+        return [one for each in expressions for one in client.steps(each, *part, HOUR)]
+
+    def _looks(self, seen: dict[_Place, float], part: TimeSpan) -> set[_Place]:
+        """Note which nodes were there, and give those that were in every look, which costs a fraction of all looks."""
+        always = set()
+        for one in self._reader.client.instant(queries.looks_at_nodes(part.hours), part.end):
+            place = one.labels.get("cluster", ""), one.labels.get("instance", "")
+            seen[place] = part.end
+            if one.values[-1] >= part.hours * queries.LOOKS // 2:
+                always.add(place)
+        return always
+
+    def _of_nodes(
+        self, gap: _Gap, nodes: Iterable[str], time: float, expression: str
+    ) -> Iterator[Series]:
+        """The answer at a time about some nodes of the gap's cluster."""
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', nodes)}"
+        named = expression.replace("NODES", wanted)
+        return self._reader.series("nodes that were away", named, TimeSpan(time - HOUR, time))
+
+    def _around(self, gap: _Gap) -> tuple[_GpusOfNodes, set[str]]:
+        """Which GPUs the nodes had before, and which nodes are there again."""
+        begin = self._history.clock.end_of(gap.first - 1)
+        before: _GpusOfNodes = defaultdict(dict)
+        for one in self._of_nodes(gap, gap.nodes, begin, queries.NODE_GPUS):
+            gpus = before[one.labels.get("instance", "")]
+            gpus[one.labels.get("model", "")] = one.points[-1][1]
+        present = self._of_nodes(gap, gap.nodes, self._about(gap).end, queries.PRESENT)
+        return before, {one.labels.get("instance", "") for one in present}
+
+    def _renamed(self, gap: _Gap, gone: Iterable[str]) -> Iterator[str]:
+        """Nodes all of whose GPUs go on under other names."""
+        span = self._history.clock.span(gap.first, gap.last)
+        had: dict[str, set[str]] = defaultdict(set)
+        for one in self._of_nodes(gap, gone, span.start, queries.NODE_UUIDS) if gone else ():
+            had[one.labels.get("instance", "")].add(one.labels.get("uuid", ""))
+        if not had:
+            return
+        same = f"{matcher('cluster', gap.cluster)},{any_of('uuid', set().union(*had.values()))}"
+        named = queries.NODE_UUIDS.replace("NODES", same)
+        after = self._reader.series("renamed nodes", named, TimeSpan(span.end - HOUR, span.end))
+        elsewhere = {
+            one.labels.get("uuid", "") for one in after if one.labels.get("instance") not in had
+        }
+        yield from (node for node, uuids in had.items() if uuids <= elsewhere)
+
+    def _note_cut(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
+        """Note jobs that a node had when it went away, and no longer has: nobody knows what they held meanwhile."""
+        nodes = {
+            node: sorted(times) for (node, _), times in self._seen(gap, back, queries.SEEN_NODES)
+        }
+        holes = {
+            node: max((end - begin, begin) for begin, end in pairwise([*times, times[-1]]))
+            for node, times in nodes.items()
+        }
+        for (node, job), times in self._seen(gap, nodes, queries.SEEN_JOBS) if nodes else ():
+            length, begin = holes[node]
+            if length > _LEAST_SECONDS and begin in times and max(times) == begin:
+                most = sum(before[node].values()) * length / HOUR
+                self._history.cut[job] = self._history.cut.get(job, 0.0) + most
+
+    def _seen(
+        self, gap: _Gap, nodes: Iterable[str], expression: str
+    ) -> Iterable[tuple[tuple[str, ClusterJob], set[float]]]:
+        """When nodes, or jobs on them, were seen about the begin and the end of a gap."""
+        ends = self._history.clock.end_of
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', nodes)}"
+        named = expression.replace("NODES", wanted)
+        spans = [TimeSpan(ends(gap.first) - 2 * HOUR, ends(gap.first))]
+        after = TimeSpan(max(ends(gap.last) - HOUR, ends(gap.first)), self._about(gap).end)
+        spans += [after] if after.hours else []
+        seen: dict[tuple[str, ClusterJob], set[float]] = defaultdict(set)
+        for span in spans:
+            for one in self._reader.series("nodes that were away", named, span, _STEP_SECONDS):
+                seen[one.labels["instance"], job_of(one.labels)].update(at for _, at in one.points)
+        return seen.items()
+
+    def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
+        for quantity in queries.JOB_HOURS:
+            jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
+            for labels, hours in self._beyond(gap, quantity, (jobs, queries.NODE_JOB)):
+                shares, gpus = gap.nodes[labels["instance"]], before[labels["instance"]]
+                if gpus and hours > sum(gpus.values()) * (sum(shares.values()) + _LOOK_HOURS):
+                    continue  # it counted most of it before the gap
+                for hour, part in _spread(hours, shares):
+                    sums = JobSums()
+                    sums.add_one(quantity.name, part)
+                    key = self._history.owned(job_of(labels), hour)
+                    self._history.add_hour(self._history.job(key), hour, sums)
+        if not self._jobs:
+            self._bridge_progress(gap, wanted)
+            self._bridge_models(gap, wanted, before)
+
+    def _bridge_progress(self, gap: _Gap, wanted: str) -> None:
+        by_reason = wanted, f"{queries.NODE_JOB}, reason"
+        for labels, hours in self._beyond(gap, queries.LOST_PROGRESS, by_reason):
+            for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+                key = self._history.owned(job_of(labels), hour)
+                sums = self._history.progress.setdefault(key, ProgressSums())
+                sums.lose(labels["reason"], hour, part)
+
+    def _bridge_models(self, gap: _Gap, wanted: str, before: _GpusOfNodes) -> None:
+        for quantity in queries.MODEL_HOURS:
+            for labels, hours in self._beyond(gap, quantity, (wanted, queries.GPU)):
+                gpus = before[labels["instance"]] or {"": 0.0}
+                model = max(gpus, key=gpus.__getitem__)
+                for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+                    of_model = self._history.model(hour, gap.cluster, model)
+                    setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
+
+    def _beyond(
+        self, gap: _Gap, quantity: Quantity, wanted: tuple[str, str]
+    ) -> Iterator[tuple[dict[str, str], float]]:
+        """GPU-hours that a counter counted over the gap, beyond what its single hours have.
+
+        `wanted`: matchers, and the labels of which each combination counts once, however many scrape jobs tell of it.
+        """
+        matchers, by = wanted
+        counter = f"{quantity.counter}{{{matchers}}}"
+        span = self._about(gap)
+        length = f"[{span.hours}h]"
+        whole = queries.over_gap(counter, length, by)
+
+        def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
+            if part != span:  # a gap that is cut has no end to count to
+                return [], []
+            each = f"max by ({by}) (increase({counter}[1h]))"
+            hourly = self._reader.client.steps(each, *part, HOUR)
+            return self._reader.client.instant(whole, part.end), hourly
+
+        for over, hourly in self._reader.read("gaps of nodes", span, fetch):
+            hourly_sums = {
+                tuple(sorted(one.labels.items())): sum(value for _, value in one.points)
+                for one in hourly
+            }
+            for one in over:
+                more = one.points[-1][1] - hourly_sums.get(tuple(sorted(one.labels.items())), 0.0)
+                if more > 0 and one.labels["instance"] in gap.nodes:
+                    yield one.labels, more / HOUR
+
+
+def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:
+    """The same GPU-hours, over the hours of a gap as far as each of them is missing."""
+    whole = sum(shares.values())
+    return [(hour, hours * share / whole) for hour, share in shares.items()]

@@ -1,0 +1,1 @@
+"""Writes reports: tables of text, pages, pictures, and rows for other programs."""

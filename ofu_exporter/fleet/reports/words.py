@@ -1,0 +1,41 @@
+"""Says in words what a job's reports were judged to be, and what jobs served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ofu_exporter.fleet.history.served_result import ServedColumns
+from ofu_exporter.fleet.reports.figures import NONE, few, rounded, tokens
+from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.values.reported import Verdict
+
+VERDICTS = {
+    Verdict.MFU_ABOVE_OFU: "MFU above OFU",
+    Verdict.MFU_BELOW_OFU: "MFU below OFU",
+    Verdict.AGREE: "agrees",
+    Verdict.INSUFFICIENT_DATA: "too little data",
+}
+
+
+def verdict_words(row: JobRow) -> str:
+    """What the agents say of the job's reports, with the likeliest cause."""
+    if row.verdict is None:
+        return NONE
+    words = VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
+    return f"{words}: {row.cause}" if row.cause else str(words)
+
+
+def served_words(row: ServedColumns, currency: str) -> Iterator[str]:
+    """What some jobs served and what it cost, in a sentence; nothing where they serve nothing."""
+    if row.serving_gpu_hours is None:
+        return
+    counts = [row.prompt_tokens, row.recomputed_tokens, row.generation_tokens]
+    price = row.cost_per_million_tokens
+    costs = [
+        *([] if row.joules_per_token is None else [f"{few(row.joules_per_token)} J a token"]),
+        *([] if price is None else [f"{few(price)} {currency} a million"]),
+    ]
+    at = f" at {' and '.join(costs)}" if costs else ""
+    idle = row.idle_engine_kwh or 0.0
+    unused = f"; {rounded(idle, 1)} kWh went to engines without a request" if idle >= 0.1 else ""
+    yield f"Served {tokens(sum(each or 0.0 for each in counts))} tokens{at}{unused}."

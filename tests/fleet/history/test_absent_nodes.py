@@ -1,0 +1,164 @@
+"""A node that is away for hours is named, and its jobs lose nothing: in a real Prometheus and a VictoriaMetrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.history import queries
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
+from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.one_job import read_story
+from ofu_exporter.fleet.reports.result import FleetReport
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    ENGINES,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    Twice,
+    pages,
+    reading,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("stored fleet")]
+
+H100 = "NVIDIA H100 80GB HBM3"
+STAYS = StoredNode("a", "n1:9846", H100, 8)
+BACK = StoredNode("a", "n2|.*:9846", H100, 8, away=(4.25, 6.25))
+GONE = StoredNode("a", "n3:9846", H100, 8, away=(9, 100))
+SHORT = StoredNode("a", "n4:9846", H100, 8, away=(7.1, 7.9))
+"""Away for a part of one hour of the clock; recorded series without marks of their end hide 25 minutes of it."""
+HOURS = 12
+JOB = ScheduledJob("7", "alice", (STAYS, BACK), 1, 11, 0.4, 0.38, verdict="agree", slow_gpu=3)
+LEFT = ScheduledJob("8", "bob", (GONE,), 1, 12, 0.3)
+ENDS = ScheduledJob("9", "carol", (SHORT,), 5, 7.5, 0.3)
+BEGINS = ScheduledJob("10", "dave", (SHORT,), 7.5, 9.5, 0.35)
+"""They end and begin while nobody can see it."""
+RULES = " ".join(
+    [
+        Path(queries.__file__).read_text(),
+        *(each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS)),
+    ]
+)
+SPAN = (BEGIN, BEGIN + HOURS * HOUR)
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    text = pages((STAYS, BACK, GONE, SHORT), (JOB, LEFT, ENDS, BEGINS), HOURS)
+    return Twice.of(text, SPAN, RULES, tmp_path_factory.mktemp)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def url(
+    request: pytest.FixtureRequest, twice: Twice, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with twice.served(request.param, tmp_path_factory.mktemp("victoria")) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def history(url: str) -> FleetHistory:
+    with reading(url) as reader:
+        return read_history(reader, *SPAN)
+
+
+@pytest.fixture(scope="module")
+def report(history: FleetHistory) -> FleetReport:
+    reader = PartReader(PrometheusClient("http://127.0.0.1:1"))
+    return fleet_report(history, ReportOptions("job", Prices()), reader)
+
+
+def test_a_job_has_the_gpu_hours_that_it_had_while_its_node_was_away(report: FleetReport) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "7")
+    assert job.held_gpu_hours == pytest.approx(JOB.held, rel=0.01)
+    assert job.ofu == pytest.approx(0.4 * 7.5 / 8, rel=0.01)
+    assert job.mfu == pytest.approx(0.38, rel=0.01)
+
+
+def test_gpus_that_were_there_before_and_after_stay_installed(report: FleetReport) -> None:
+    installed = report.funnel[0].gpu_hours
+    assert installed == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
+    assert report.ofu is not None
+
+
+def test_what_counters_of_nodes_counted_while_they_were_away_is_their_models_too(
+    history: FleetHistory,
+) -> None:
+    """The node that never came back has nine hours, its job eight; one of eight GPUs of job 7 works half as much."""
+    sums = history.models.values()
+    assert sum(each.observed for each in sums) == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
+    used = JOB.held * JOB.ofu * 7.5 / 8 + 8 * 8 * LEFT.ofu
+    used += sum(job.held * job.ofu for job in (ENDS, BEGINS))
+    assert sum(each.utilized for each in sums) == pytest.approx(used, rel=0.02)
+
+
+def test_the_time_of_nodes_that_were_away_is_not_covered(report: FleetReport) -> None:
+    away = 8 * (2 + 3 + 0.8) / (8 * 4 * HOURS)
+    assert report.time.covered_ratio == pytest.approx(1 - away, abs=0.03)
+
+
+def test_a_note_names_them_with_their_hours(report: FleetReport) -> None:
+    notes = "\n".join(report.notes)
+    assert re.search(
+        r"a/n2\|\.\*:9846 \((1\.[6-9]|2\.0) h\)", notes
+    )  # by looks, each for 5 to 10 minutes
+    assert re.search(r"a/n3:9846 \((2\.[6-9]|3\.0) h\)", notes)
+    assert "n1" not in notes
+
+
+def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
+    assert {(each.node, each.is_back) for each in history.absent} == {
+        (BACK.name, True),
+        (GONE.name, False),
+        (SHORT.name, True),
+    }
+
+
+@pytest.mark.parametrize(("hours", "begin"), [(1, 0), (5, 5), (24, 10)])
+def test_nodes_are_away_for_the_same_hours_wherever_the_time_begins_or_is_cut(
+    url: str, history: FleetHistory, hours: int, begin: int
+) -> None:
+    """A node that was last seen before the time is away in it."""
+    with reading(url, hours) as reader:
+        part = read_history(reader, BEGIN + begin * HOUR, SPAN[1])
+    first = part.clock.hours(part.span)[0]
+    away, whole = (
+        {(node.node, hour): share for node in each.absent for hour, share in node.shares.items()}
+        for each in (part, history)
+    )
+    assert away == {place: share for place, share in whole.items() if place[1] >= first}
+    assert GONE.name in {node for node, _ in away}
+
+
+def test_a_job_that_began_while_its_node_was_away_has_all_of_its_hours(report: FleetReport) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "10")
+    assert job.held_gpu_hours == pytest.approx(BEGINS.held, rel=0.02)
+    assert job.ofu == pytest.approx(0.35, abs=0.002)
+
+
+def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
+    report: FleetReport,
+) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "9")
+    assert job.held_gpu_hours == pytest.approx(8 * 2.1, rel=0.02)
+    (said,) = (note for note in report.notes if note.startswith("Jobs that ended"))
+    (most,) = re.findall(r"not known: 9 \(at most (\S+)\)\.$", said)
+    assert float(most) == pytest.approx(8 * 0.8, abs=8 * 2 * 61 / HOUR)
+
+
+def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:
+    with reading(url) as reader:
+        story = read_story(reader, SPAN, ClusterJob("", "7"))
+    assert story.job.total.held == pytest.approx(JOB.held, rel=0.01)
+    assert {(gpu.node, gpu.gpu) for gpu in story.gpus} == {
+        (node.name, str(gpu)) for node in (STAYS, BACK) for gpu in range(8)
+    }
