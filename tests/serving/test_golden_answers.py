@@ -20,7 +20,7 @@ from ofu_exporter.serving.trace_routes import TraceAnswer, TraceOrder
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.views import VIEWS, Choice, page, sections
 from ofu_exporter.values.job import Job
-from tests.fleet.reports.test_golden_reports import bare
+from tests.fleet.pages.test_golden_reports import bare
 from tests.helpers.rounding import as_json, rounded, schemas
 from tests.helpers.scenes import GONE
 from tests.helpers.shown_node import LINES, LLAMA, MOE, NOTEBOOK, node_after
