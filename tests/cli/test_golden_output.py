@@ -1,0 +1,113 @@
+"""What commands print that need neither a GPU nor a server, golden in each format, with their exit codes and errors."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.flops.counting import CONFIGS, LLAMA
+from tests.helpers.in_process import call
+from tests.traces.planted import EXAMPLE, PLANTS, clean, planted
+
+TRACES = Path(__file__).parents[1] / "traces"
+H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
+STEP = ("--seq-len", "8192")
+V3 = (str(CONFIGS / "deepseek-v3.json"), *STEP)
+MFU = ("mfu", LLAMA, *STEP, *H100, "--gpus", "64")
+FACTS = (*("--config", LLAMA), *STEP, *H100, "--gpus", "64", "--precision", "bf16")
+EXPLAINED = [
+    (*("--mfu", mfu, "--ofu", ofu), *facts)
+    for (mfu, ofu), facts in product(
+        (("0.3", "0.31"), ("0.26", "0.34"), ("0.68", "0.34"), ("45%", "0.3"), ("0.4", "0.05")),
+        (
+            (),
+            ("--clock", "read", "--ofu-stderr", "0.02"),
+            (*H100, "--precision", "fp8", "--recompute", "full"),
+            FACTS,
+            (*FACTS, "--recompute", "selective", "--lora-rank", "16", "--padded-to", "16384"),
+            (*FACTS, "--tokens-per-second", "500k", "--batch-size", "64", "--tile-overhead", "2%"),
+            (
+                "--config",
+                *V3,
+                "--gpu",
+                "NVIDIA H200",
+                "--accumulation",
+                "4",
+                "--repeats",
+                "2",
+                "--mtp",
+            ),
+        ),
+    )
+]
+COMMANDS: dict[str, list[tuple[str, ...]]] = {
+    "explain": [("explain", *each) for each in EXPLAINED],
+    "flops": [
+        ("flops", *V3),
+        ("flops", *V3, "--mtp", "--recompute", "full", "--recompute-layers", "7"),
+        ("flops", LLAMA, *V3, "--batch-size", "4"),
+        ("flops", LLAMA, *STEP, "--convention", "megatron", "--padded-vocab-size", "131072"),
+        ("flops", LLAMA, *STEP, "--lora-rank", "8", "--lora-targets", "q_proj,v_proj"),
+        ("flops", LLAMA, "--moments", "4000,2e7", "--repeats", "3"),
+        ("flops", LLAMA, "--seq-len", "0"),
+        ("flops", LLAMA, *STEP, "--convention", "nobodys"),
+        ("flops", str(CONFIGS / "qwen3-vl-8b.json"), *STEP, "--length", "patches=900"),
+        ("flops", str(CONFIGS / "vit-l-16.json"), "--forward-only"),
+        (*MFU, "--step-seconds", "1.5", "--batch-size", "16"),
+        (*MFU, "--tokens-per-second", "700k", "--precision", "bf16=0.3,fp8=0.7"),
+        (*MFU, "--samples-per-second", "90", "--reported-mfu", "0.8", "--padded-to", "10000"),
+        (*MFU, "--step-seconds", "0.001"),
+        (*MFU, "--tokens-per-second", "700k", "--peak-tflops", "1979"),
+    ],
+    "list": [("list", name) for name in ("sources", "schedulers", "conventions", "gpus")],
+    "tile": [
+        ("tile", row["name"], "--m", "3000", "--n", "2176", "--k", "4096", *more)
+        for row, more in zip(
+            csv.DictReader((TRACES / "kernel_names.csv").read_text().splitlines()),
+            20 * ((), ("--row-major",), ("--batch", "3")),
+            strict=False,
+        )
+    ],
+}
+
+
+FORMATS = ((), ("--format", "json"))
+
+
+def printed(args: tuple[str, ...], formats: Sequence[tuple[str, ...]] = FORMATS) -> Iterator[str]:
+    for more in formats:
+        done = call(*args, *more)
+        yield f"$ {' '.join((*args, *more))}  # {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def as_golden(lines: Iterable[str], *folders: Path) -> str:
+    text = "\n".join(lines)
+    for folder in (*folders, Path(__file__).parents[2]):
+        text = text.replace(f"{folder}/", "")
+    # The last digits of sums are not those of every version of Python.
+    return re.sub(r"\d+\.\d{10,}(e-?\d+)?", lambda found: f"{float(found[0]):.9g}", text)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_prints_what_it_did(name: str, golden: Callable[[str, str], None]) -> None:
+    """Regenerate with `pytest tests/cli/test_golden_output.py --regenerate`."""
+    golden(f"cli-{name}.txt", as_golden(text for args in COMMANDS[name] for text in printed(args)))
+
+
+def test_a_profile_says_what_it_did(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    made = {
+        f"{number}-{planted(number).finding}.json": planted(number) for number in range(len(PLANTS))
+    }
+    made["clean.json"] = clean(3)
+    for name, job in made.items():
+        job.maker.write(tmp_path / name)
+    files = (("profile", str(tmp_path / name)) for name in made)
+    others = [("profile", str(EXAMPLE), "--ofu", "0.3"), ("profile", str(TRACES / "formats"))]
+    lines = [text for args in files for text in printed(args, FORMATS[1:])]
+    lines += [text for args in others for text in printed(args)]
+    golden("cli-profile.txt", as_golden(lines, tmp_path))
