@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-USER, PASSWORD = "digests", "p:ass word"
+USER, PASSWORD = "digests", "p:a s"
 
 
 @dataclass

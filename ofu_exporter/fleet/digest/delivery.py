@@ -88,7 +88,8 @@ FAILURES_IN_A_ROW = 3
 """After this number the server is taken to be away, and the rest is not tried."""
 HIDDEN = "..."
 _SHORTEST_SECRET = 6
-"""Shorter parts of a URL are words, not secrets."""
+"""Shorter parts of a URL are words, not secrets, but for a password."""
+_PASSWORD = re.compile(r"://[^/?]*?:([^/?]+)@")
 _MAIL = ("mailto", "mailtos")
 _WITH_HOST = (*_MAIL, "json", "jsons", "form", "forms", "xml", "xmls")
 """Kinds of URLs that begin with a host; in others a secret may stand there."""
@@ -171,12 +172,12 @@ class AppriseSender:
         reasons = [match[1] for line in log.splitlines() if (match := _REASON.match(line))]
         reason = "; ".join(reasons) or "the server refused it"
         parts = {*re.split(r"[/?&=#:@]+", self._url.partition("://")[2])}
-        parts = {part for part in parts if part not in self._host and part not in address}
-        for part in (
-            parts | {unquote(part) for part in parts} | {html.escape(part) for part in parts}
-        ):
-            if len(part) >= _SHORTEST_SECRET:
-                reason = reason.replace(part, HIDDEN)
+        secrets = {part for part in parts if part not in self._host and part not in address}
+        secrets = {part for part in secrets if len(part) >= _SHORTEST_SECRET}
+        secrets |= {*_PASSWORD.findall(self._url)}
+        forms = {write(each) for each in secrets for write in (str, unquote, html.escape)}
+        for form in sorted(forms, key=len, reverse=True):  # one may have another in it
+            reason = reason.replace(form, HIDDEN)
         return shown(reason)[:600]
 
 

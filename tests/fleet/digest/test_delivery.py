@@ -183,6 +183,10 @@ def test_a_login_over_tls_with_the_password_of_a_file(
             url_file=secret_file(tmp_path, f"{url}&mode=starttls"), to="{name}@example.org"
         )
         assert DigestSender(config, 20).send(digest()) == ""
+        server.refused["ada@example.org"] = f"550 {PASSWORD} is too short"
+        why = DigestSender(config, 20).send(digest())
+    assert "... is too short" in why
+    assert PASSWORD not in why
     (mail,) = server.taken
     assert (mail.with_tls, mail.user) == (True, USER)
 
