@@ -1,4 +1,4 @@
-"""Checks the file that tells the agent to let go of the GPUs, and how long the file counts."""
+"""Checks the files that tell the agent to let go of the GPUs, and how long each counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from ofu_exporter.support import durations
@@ -14,12 +16,24 @@ from ofu_exporter.support import durations
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 64
+MOST_NAMES = 10_000
+"""Most names of a folder that are looked at."""
+
+
+def pause_files(path: Path) -> Iterator[Path]:
+    """The file at a path, and those beside it of pausers with a name, as /run/ofu-exporter/pause.NAME."""
+    yield path
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in islice(entries, MOST_NAMES):
+            if entry.name.startswith(f"{path.name}."):
+                yield path.parent / entry.name
 
 
 class PauseFile:
-    """The pause file at one path. It counts until it is removed, until the time it states is over, or until a limit.
+    """The pause file at one path, and those beside it.
 
-    Anybody who may write the file can stop the measurement, so it must belong to root or to the agent's own user.
+    Each counts until it is removed, until the time it states is over, or until a limit. Anybody who may write one can
+    stop the measurement, so it must belong to root or to the agent's own user.
     """
 
     def __init__(
@@ -29,38 +43,40 @@ class PauseFile:
         self._path = path
         self._limit = limit
         self._clock = clock
-        self._logged = ""
-        """What is wrong with the file, as of the last line about it."""
+        self._logged: dict[Path, str] = {}
+        """What is wrong with each file, as of the last line about it."""
 
     def paused(self) -> bool:
         """Whether the agent must hold no GPU now. Never raises: a file that cannot be read counts."""
-        try:
-            problem = self._problem(self._path.lstat())
-        except FileNotFoundError:
-            self._logged = ""
-            return False
-        except OSError as error:
-            problem = f"is ignored, because its status cannot be read: {error.strerror}"
-        if problem and problem != self._logged:
-            log.warning("the pause file %s %s", self._path, problem)
-        self._logged = problem
-        return not problem
+        problems: dict[Path, str] = {}
+        for path in pause_files(self._path):
+            try:
+                problems[path] = self._problem(path, path.lstat())
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                problems[path] = f"is ignored, because its status cannot be read: {error.strerror}"
+        for path, problem in problems.items():
+            if problem and problem != self._logged.get(path):
+                log.warning("the pause file %s %s", path, problem)
+        self._logged = problems
+        return "" in problems.values()
 
-    def _problem(self, status: os.stat_result) -> str:
-        """Why the file does not count; "" where it does."""
+    def _problem(self, path: Path, status: os.stat_result) -> str:
+        """Why a file does not count; "" where it does."""
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
             return "is ignored: it is not a file of root or of the agent's own user"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return "is ignored: other users may write it"
-        limit = self._seconds()
+        limit = self._seconds(path)
         if limit is not None and self._clock() - status.st_mtime > limit:
             return f"is older than {durations.duration(limit)} and is now ignored"
         return ""
 
-    def _seconds(self) -> float | None:
-        """How long the file counts: the time that it states, or the limit if it states none."""
+    def _seconds(self, path: Path) -> float | None:
+        """How long a file counts: the time that it states, or the limit if it states none."""
         try:
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 text = file.read(MOST_BYTES).decode("ascii").strip()
             stated = durations.seconds(text) if text else None
         except (OSError, ValueError):

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
+from ofu_exporter.agent.pause_file import pause_files
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.local_agents import other_agents
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
@@ -30,6 +31,8 @@ SHARED = (
     "Nothing to do for the host engine: since Hopper a profiler and DCGM can read a GPU at the same time, "
     "and this host engine has no older GPU."
 )
+OTHERS_SECONDS = 5.0
+"""How long `resume` waits for an agent that others may have paused, too: it looks every second."""
 ASK_SECONDS = 0.2
 """Time between two questions to the agent."""
 PAGE = Limits(seconds=5.0, most_bytes=16 << 20)
@@ -51,6 +54,11 @@ _flags = with_options(
             FILE,
             parameter="given",
             envvar="OFU_PAUSE_FILE",
+        ),
+        option(
+            "--by",
+            "Name of who pauses: where several do, the GPUs are free until each has resumed.",
+            metavar="NAME",
         ),
         option(
             "--agent",
@@ -79,7 +87,12 @@ _flags = with_options(
 )
 @_flags
 def pause(
-    longest: float | None, given: Path | None, patience: float, agent: str, address: str | None
+    longest: float | None,
+    given: Path | None,
+    by: str | None,
+    patience: float,
+    agent: str,
+    address: str | None,
 ) -> None:
     """Make the agent let go of the GPUs: for a new MIG layout, a reset, another driver, a profiler.
 
@@ -88,8 +101,11 @@ def pause(
     """
     _check(address)
     file, node = _file(agent, given)
-    _write(file, "" if longest is None else duration(longest))
-    _await(agent, "ofu_exporter_released", patience, file)
+    own = _of(file, by)
+    if own.exists():
+        say(f"{own} is there already: one `resume` ends both pauses (--by tells them apart).")
+    _write(own, "" if longest is None else duration(longest))
+    _await(agent, "ofu_exporter_released", patience, own)
     most = "" if longest is None else f", at most for {duration(longest)}"
     say(
         f"Paused: the agent at {shown_url(agent)}{node} holds no GPU until `ofu-exporter resume`{most}."
@@ -103,17 +119,39 @@ def pause(
 
 @click.command(short_help="Make the agent take the GPUs again.")
 @_flags
-def resume(given: Path | None, patience: float, agent: str, address: str | None) -> None:
+def resume(
+    given: Path | None, by: str | None, patience: float, agent: str, address: str | None
+) -> None:
     """Make the agent take the GPUs again after `pause`."""
     _check(address)
     file, node = _file(agent, given)
+    own = _of(file, by)
+    others = [str(each) for each in pause_files(file) if each != own and each.exists()]
+    if others and _stays_paused(own, agent, patience):
+        say(f"{own} is gone, and the agent{node} stays paused by {', '.join(others)}.")
+        return
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
         say(_ask(address, HostEngine.resume, done))
-    with file_errors(file):
-        file.unlink(missing_ok=True)
-    _await(agent, "ofu_exporter_paused", patience, file, wanted=0.0)
+    _end(own, agent, patience)
     say(f"Resumed: the agent at {shown_url(agent)}{node} takes the GPUs again.")
+
+
+def _end(own: Path, agent: str, patience: float) -> None:
+    with file_errors(own):
+        own.unlink(missing_ok=True)
+    _await(agent, "ofu_exporter_paused", patience, own, wanted=0.0)
+
+
+def _stays_paused(own: Path, agent: str, patience: float) -> bool:
+    """End one of several pauses. The others may no longer count."""
+    try:
+        _end(own, agent, min(patience, OTHERS_SECONDS))
+    except ConfigError:
+        raise
+    except OfuError:
+        return True
+    return False
 
 
 def _check(address: str | None) -> None:
@@ -147,6 +185,13 @@ def _file(agent: str, given: Path | None) -> tuple[Path, str]:
         )
         raise OfuError(f"{where}: name the --agent that is meant, or leave --pause-file out")
     return said, f" on {node.node}"
+
+
+def _of(file: Path, by: str | None) -> Path:
+    """The file of whoever pauses. Raises ConfigError."""
+    if by is not None and not re.fullmatch("[A-Za-z0-9_-]{1,64}", by):
+        raise ConfigError(f"--by: {by!r} is not a name of letters, digits, - and _")
+    return file if by is None else file.with_name(f"{file.name}.{by}")
 
 
 def _write(file: Path, text: str) -> None:

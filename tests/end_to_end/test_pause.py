@@ -254,3 +254,19 @@ def test_what_cannot_be_is_refused_before_anything_is_done(
     assert done.returncode == 2
     assert words in done.stderr
     assert not file.exists()
+
+
+def test_of_several_who_pause_each_ends_its_own(file: Path) -> None:
+    """One that crashed is over after the time that it stated."""
+    flags = ("--source", "simulate", "--scheduler", "none", "--pause-file", str(file))
+    with agent("run", *flags) as running:
+        for more in ((), ("--by=mig",), ("--by=ncu", "--for=1h")):
+            assert "there already" not in paused_by_command(running, file, *more)
+        assert "is there already" in paused_by_command(running, file, "--by=ncu", "--for=1h")
+        first = call("resume", "--agent", running.url, "--by=mig").stdout
+        assert f"stays paused by {file}, {file}.ncu" in first
+        assert running.value("ofu_exporter_released") == 1.0
+        os.utime(f"{file}.ncu", (0, 0))
+        assert "takes the GPUs again" in call("resume", "--agent", running.url).stdout
+        assert running.value("ofu_exporter_paused") == 0.0
+        assert call("pause", "--agent", running.url, "--by=../x").returncode == 2
