@@ -26,6 +26,7 @@ from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.regular_files import opened
 from ofu_exporter.support.small_files import read_secret
+from ofu_exporter.support.whole_file import part_of
 from ofu_exporter.values.text import shown
 
 LOG_BYTES = 256 << 10
@@ -42,7 +43,7 @@ CONTENTS = {
 }
 """Every file of the archive and what it holds, in its order."""
 HIDDEN, CUT = "(hidden)", "(cut)"
-_NAMES = r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|authorization|cookie|api[_-]?key|[_-]key)"
+_NAMES = r"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|authorization|cookie|api[ _-]?key|[_-]key)"
 """Names of what is secret, or their ends: PG, AWS_SESSION_, wandb- may stand before."""
 _NO_WORD = (
     r"(?!(?:is|was|are|were|of|for|in|by|to|from|with|and|or|that|which|has|have|not|no|must|may|can|the|a|an|file|"
@@ -63,17 +64,29 @@ _FORMS = (
     # Its query, which may hold a token.
     (re.compile(r"(://[^\s\"'?]*\?)[^\s\"']+"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.I), rf"\1 {HIDDEN}"),
-    # PGPASSWORD=, MYSQL_PWD=, AWS_SECRET_ACCESS_KEY=, --wandb-key=, and JSON's "token": ".
+    # PGPASSWORD=, MYSQL_PWD=, AWS_SECRET_ACCESS_KEY=, --wandb-key=, and JSON's "token": ", whose value may have blanks.
+    (
+        re.compile(rf"({_NAMES}\\?[\"']?\s*[:=]\s*\\?)([\"'])[^\"'\\\n]+", re.I),
+        rf"\1\2{HIDDEN}",
+    ),
     (
         re.compile(
             rf"({_NAMES})(\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!bearer |basic )[^\s\"',}}\\]+", re.I
         ),
         rf"\1\2{HIDDEN}",
     ),
-    # --token X, and a password that a sentence names.
+    # --token X, and a password or secret that a sentence names; of a token only one with letters and digits.
     (re.compile(rf"(--[\w.-]{{0,60}}?{_NAMES}\s+)(?!-)[^\s\"',]+", re.I), rf"\1{HIDDEN}"),
     (
-        re.compile(rf"\b((?:password|passwd|passphrase)\s+){_NO_WORD}[^\s\"',]+", re.I),
+        re.compile(
+            rf"\b((?:password|passwd|passphrase|secret(?:\s+key)?)\s+){_NO_WORD}[^\s\"',]+", re.I
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    (
+        re.compile(
+            rf"\b({_NAMES}\s+(?:(?:is|was)\s+)?)(?=[^\s\"',]*\d)(?=[^\s\"',]*[a-z])[^\s\"',]+", re.I
+        ),
         rf"\1{HIDDEN}",
     ),
     (re.compile(_TOKENS), HIDDEN),
@@ -227,7 +240,7 @@ def _as_json(data: Any) -> str:
 
 def _pack(target: Path, files: Mapping[str, bytes]) -> None:
     """Writes a .tar.gz that only its owner may read, whole or not at all."""
-    unfinished = target.with_name(f".{os.urandom(8).hex()}.unfinished")
+    unfinished = part_of(target)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:

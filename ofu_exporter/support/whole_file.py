@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
-PART = ".part"
+LEFT_SECONDS = 86400.0
+"""A temporary file that nobody has written to for longer was left by a writer that was killed."""
+_PART = re.compile(r"\.[0-9a-f]{16}\.part")
 
 
 @contextlib.contextmanager
@@ -18,7 +23,7 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     Of two who write it at once the later one's counts, whole. A link of this name is replaced and not followed. Raises
     OSError.
     """
-    part = path.with_name(f".{os.urandom(8).hex()}{PART}")
+    part = part_of(path)
     try:
         with part.open("x", encoding="utf-8", errors="backslashreplace") as file:
             yield file
@@ -26,3 +31,21 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     finally:
         with contextlib.suppress(OSError):  # the error of the block is more important
             part.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """A name beside a file for what is not whole yet, where killed writers have left nothing."""
+    with contextlib.suppress(OSError):
+        _sweep(path.parent)
+    return path.with_name(f".{os.urandom(8).hex()}.part")
+
+
+@lru_cache(100)
+def _sweep(folder: Path) -> None:
+    """Delete old temporary files, once in a process: a folder may get thousands of files."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _PART.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - LEFT_SECONDS:
+                        os.unlink(entry.path)

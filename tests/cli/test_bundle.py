@@ -66,7 +66,7 @@ def test_the_archive_holds_what_its_manifest_lists_and_the_user_is_told(tmp_path
     assert {"nvidia-ml-py", "fastapi"} <= versions["libraries"].keys()
     assert texts["log.txt"].splitlines() == ["first line", "last line"]
     assert os.stat(bundle).st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+    assert [path.name for path in tmp_path.iterdir() if ".part" in path.name] == []
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ SOME_HASH = "$2b$12$" + "a" * 53
         ("GET https://h/m?token=abc&x=1 failed", f"GET https://h/m?{HIDDEN} failed"),
         ("Authorization: Bearer abc.def-1=", f"Authorization: Bearer {HIDDEN}"),
         ("authorization: Basic YWRhOng=", f"authorization: Basic {HIDDEN}"),
-        ('{"password": "p w"}', f'{{"password": "{HIDDEN} w"}}'),
+        ('{"password": "p w"}', f'{{"password": "{HIDDEN}"}}'),
         ("JOB_TOKEN=abc rest", f"JOB_TOKEN={HIDDEN} rest"),
         ("api-key: abc", f"api-key: {HIDDEN}"),
         (f"ada: {SOME_HASH}", f"ada: {HIDDEN}"),
@@ -223,6 +223,13 @@ SOME_HASH = "$2b$12$" + "a" * 53
         ("train.py --token abc --lr 1", f"train.py --token {HIDDEN} --lr 1"),
         ("curl --api-key abc", f"curl --api-key {HIDDEN}"),
         ("login with password hunter2 failed", f"login with password {HIDDEN} failed"),
+        ("the secret XYZ was refused", f"the secret {HIDDEN} was refused"),
+        ("Secret key XYZ, and token=XYZ", f"Secret key {HIDDEN}, and token={HIDDEN}"),
+        (
+            "the token is a1b2 and the password is hunter2",
+            f"the token is {HIDDEN} and the password is {HIDDEN}",
+        ),
+        ("password: XYZ; api key x1", f"password: {HIDDEN} api key {HIDDEN}"),
         ("credentials: abc", f"credentials: {HIDDEN}"),
         ("got hf_AbCdEfGhIjKlMnOpQrSt", f"got {HIDDEN}"),
         ("got ghp_0123456789abcdefghijABCDEFGHIJ123456", f"got {HIDDEN}"),
@@ -249,6 +256,7 @@ def test_what_has_a_secrets_form_is_hidden(text: str, instead: str) -> None:
         "report_token_file: no such file",
         "mail ada@ofu.test about it",
         "tensor 0.5, clock 1830000000",
+        "token 512 of a sequence, one token per second, a secret of the site",
         "a basic thing",
         "the password is wrong; a password of the site, and --token-file is none",
         '{"tokens_per_second": 1e5, "num_key_value_heads": 8, "monkey": 1}',

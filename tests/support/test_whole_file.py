@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +46,22 @@ def test_what_was_there_stays_when_it_is_not_whole(
         write_until(error, tmp_path / "a")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_text() == "old"
+
+
+def test_what_killed_writers_left_is_deleted_a_day_later(tmp_path: Path) -> None:
+    code = """if True:
+        import os, signal, sys
+        from pathlib import Path
+        from ofu_exporter.support.whole_file import whole_file
+        with whole_file(Path(sys.argv[1])) as file:
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False)
+    (tmp_path / "b.part").touch()
+    left, fresh = (each for each in tmp_path.iterdir() if each.name != "b.part")
+    for old in (left, tmp_path / "b.part"):
+        os.utime(old, (0, 0))
+    with whole_file(tmp_path / "a") as file:
+        file.write("text")
+    assert {each.name for each in tmp_path.iterdir()} == {"a", "b.part", fresh.name}
