@@ -260,6 +260,15 @@ def test_what_could_do_nothing_is_refused_and_not_ignored(
 
 
 @every_helm
+def test_a_schedule_that_kubernetes_refuses_is_refused(helm: str) -> None:
+    """As its controller reads one: cron.ParseStandard of github.com/robfig/cron/v3, and no time zone."""
+    for at in ("@every 5", "@reboot", "0 24 * * *", "0 0 * * 7", "*/0 * * * *", "TZ=UTC 0 6 * * 1"):
+        assert "fleetReport.schedule" in {
+            place for place, _ in refused(helm, {"fleetReport.schedule": at})
+        }, at
+
+
+@every_helm
 def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
     wrong: Object = {
         "config.source": "nvmll",
@@ -312,7 +321,12 @@ def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
                     "since": long,
                 }
             }
-            for at, long in (("@daily", "0.5d"), ("@every 12h", "90m"), ("*/5 6-8 1,15 * 1", "1h"))
+            for at, long in (
+                ("@daily", "0.5d"),
+                ("@every 12h", "90m"),
+                ("*/5 6-8 1,15 * 1", "1h"),
+                ("05 06 ? Jan-3 mon,SAT", "2w"),
+            )
         ),
         {"state": {"hostPath": "/var/lib/..x/ofu"}},
         {
