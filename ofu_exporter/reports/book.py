@@ -5,30 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
-from ofu_exporter.reports.coverage import Interval, not_ahead, reported_sums
-from ofu_exporter.reports.entry import Entry, Policy, resumed_entry
-from ofu_exporter.reports.kept_model import KeptModel, ReportedFacts, completed, keep_model
-from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
+from ofu_exporter.reports.entry import Entry, Policy, Receipt, resumed_entry
+from ofu_exporter.reports.kept_model import Completed, KeptModel, completed, keep_model
+from ofu_exporter.reports.messages import MfuAnswer, MfuReport, ModelBody
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
 from ofu_exporter.reports.run_lines import RunLines
-from ofu_exporter.reports.stated import Stated
 from ofu_exporter.reports.work import WorkBudget
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Job, JobKey, is_another_run
+from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Reported
+from ofu_exporter.values.reported import Reported
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 EXPLAINED_AT_ONCE = 2
@@ -43,21 +40,6 @@ UNOWNED = ""
 
 Permission = Callable[[Job | None], None]
 """Raises ReportError if the sender may not report for this job; None = a job without a GPU here."""
-
-
-class Receipt(NamedTuple):
-    owner: Owner
-    stated: Stated
-    interval: Interval | None
-    """None if the report has no MFU."""
-
-
-def _after_the_end(owner: Owner, interval: Interval | None) -> Iterator[str]:
-    """What is to be said of a report about seconds in which the job held no GPU any more."""
-    ended = owner.view.ended if owner.view else None
-    if interval is not None and ended is not None and interval.unix_end > ended + 1:
-        late = min(interval.unix_end - ended, interval.unix_end - interval.unix_start)
-        yield f"the job has ended: the last {late:.0f} s of this report are compared with nothing"
 
 
 class ReportBook:
@@ -131,14 +113,12 @@ class ReportBook:
             with self._lock:
                 self._check_pace(owner.key)
                 before = self._follow_run(owner)
-                known = (
-                    ReportedFacts(before.facts, before.model) if before and before.facts else None
-                )
+                known = before.reported_facts if before else None
             # It may count a model: not under the lock.
             count = partial(self._counted, report.job_id, sender)
-            taken = completed(report, known, owner.hardware, self.policy.recipes, count)
+            whole = completed(report, known, owner.hardware, self.policy.recipes, count)
             with self._lock:
-                return self._take(report, owner, *taken)
+                return self._take(whole, owner)
         except ReportError as error:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
@@ -173,20 +153,12 @@ class ReportBook:
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(
-        self, report: MfuReport, owner: Owner, known: ReportedFacts, stated: Stated
-    ) -> Receipt:
-        """Enter a report; `known` is the report with what earlier ones said."""
+    def _take(self, report: Completed, owner: Owner) -> Receipt:
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
-        reached_at = not_ahead("end", now.unix if report.end is None else report.end, now)
-        interval = entry.take(report, owner, known, stated, now)
-        entry.take_trace(report.trace.summary(reached_at) if report.trace else None)
-        run = known.facts.run or ""
-        entry.progress = self.lines.after_report(entry.progress, report, run, owner, reached_at)
+        receipt = entry.take(report, owner, self.lines, self.policy, now)
         self._entries[owner.key] = entry
-        entry.compare(owner, self.policy, now.monotonic)
-        return Receipt(owner, stated, interval)
+        return receipt
 
     def _entry(self, owner: Owner, now: float) -> Entry:
         """The entry of a job, a new one where there is none. Raises ReportError when there are too many jobs."""
@@ -203,12 +175,8 @@ class ReportBook:
     def _follow_run(self, owner: Owner) -> Entry | None:
         """Bring the entry of a job to its current run, which goes on with the sums of earlier ones, and return it."""
         entry = self._entries.get(owner.key)
-        if entry is not None and is_another_run(entry.run, owner.run):
-            entry = self._entries[owner.key] = entry.next_run(owner.run)
         if entry is not None:
-            entry.run = owner.run or entry.run
-            if owner.view is not None:
-                entry.note_starts(owner.view, self._unix())
+            entry = self._entries[owner.key] = entry.of_run(owner, self._unix())
         return entry
 
     def is_unexplained(self, receipt: Receipt) -> bool:
@@ -216,51 +184,29 @@ class ReportBook:
         key = receipt.owner.key
         with self._lock:
             entry = self._entries.get(key)
-            is_new = entry is not None and entry.is_unexplained(self._clock())
-        return is_new and self.work.has_time(key.job_id)
+            is_due = entry is not None and entry.inquiry.is_due(entry.question, self._clock())
+        return is_due and self.work.has_time(key.job_id)
 
     def explain(self, key: JobKey) -> None:
         """Look for the causes of a divergence: 1 to 100 ms, a second for the largest recipe, not under the lock."""
         with self._lock:
             entry = self._entries.get(key)
-            question = entry.ask_for_causes() if entry else None
-        if entry is None or question is None:
-            return
+            question = entry.question if entry else None
+            if entry is None or question is None or entry.inquiry.is_running:
+                return
+            entry.inquiry.is_running = True
         with self.work.measured(key.job_id):
             causes = causes_or_none(key.job_id, question)
         with self._lock:
-            entry.take_causes(question, causes, self._clock())
+            entry.inquiry.take(question, causes, self._clock())
 
     def answer(self, receipt: Receipt) -> MfuAnswer:
         """The answer to a report: what the hardware did in its interval, and over the horizon."""
-        now = self._unix()
-        owner, stated, interval = receipt
+        owner = receipt.owner
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry is a new one.
             entry = self._follow_run(owner) or Entry(owner.run)
-            since = now - self.policy.horizon
-            horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
-            causes = entry.current_causes or Causes()
-            adjusted, facts = entry.adjusted, entry.facts
-        of_interval = None
-        if interval is not None and stated.mfu is not None:
-            limits = self.policy.thresholds_of(owner, facts)
-            sums = reported_sums(stated.mfu, interval.start, interval.end, owner.usage.values())
-            compared = compare_sums(sums, owner.gpu_count, limits)
-            of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
-        return MfuAnswer(
-            job_id=owner.key.job_id,
-            mfu=stated.mfu,
-            peak_flops=stated.peak_flops,
-            interval=of_interval,
-            horizon=horizon,
-            causes=causes.fitting,
-            tied=causes.tied,
-            advice=causes.advice,
-            tile_overhead=adjusted.tile_overhead if adjusted else None,
-            tile_overhead_bound=adjusted.bound if adjusted else None,
-            warnings=(*stated.warnings, *_after_the_end(owner, interval)),
-        )
+            return entry.answer(receipt, self.policy, self._unix())
 
     def reviewed(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot with what its jobs have reported; jobs that left the snapshot are forgotten.
@@ -277,7 +223,9 @@ class ReportBook:
                 owner = owner_of(view, snapshot)
                 if (entry := self._follow_run(owner)) is not None:
                     entry.compare(owner, self.policy, now)
-            turned = [key for key, entry in self._entries.items() if entry.has_turned]
+            turned = [
+                key for key, one in self._entries.items() if one.inquiry.is_turned(one.question)
+            ]
         for key in [each for each in turned if self.work.has_time(each.job_id)][:EXPLAINED_AT_ONCE]:
             self.search(key)
         with self._lock:

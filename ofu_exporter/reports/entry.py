@@ -6,29 +6,33 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
-from ofu_exporter.reports.cause_question import CauseQuestion
+from ofu_exporter.reports.cause_question import CauseQuestion, Inquiry
 from ofu_exporter.reports.coverage import (
     Coverage,
     Interval,
     extended,
     interval_of,
+    not_ahead,
     recent,
+    reported_sums,
     summed,
     time_mean,
 )
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.kept_model import KeptModel, ReportedFacts
-from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.kept_model import Completed, KeptModel, ReportedFacts
+from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.progress import restarted, restarted_anew, working_since
+from ofu_exporter.reports.run_lines import RunLines
 from ofu_exporter.reports.stated import Hardware, Stated
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage
+from ofu_exporter.values.job import GpuUsage, is_another_run
 from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import (
     NO_ERROR,
@@ -42,9 +46,6 @@ from ofu_exporter.values.reported import (
 )
 from ofu_exporter.values.snapshot import JobView
 from ofu_exporter.values.trace import MOST_FINDINGS, TraceSummary
-
-EXPLAIN_SECONDS = 120.0
-"""Time after which a lasting divergence is explained again, at the next report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,36 @@ class Policy:
         row = row_of(owner.hardware.name)
         shares = facts.shares() if facts else None
         return replace(self.thresholds, honest=honest_ratio(row.key if row else None, shares))
+
+
+class Receipt(NamedTuple):
+    """A report that was taken in."""
+
+    owner: Owner
+    stated: Stated
+    interval: Interval | None
+    """None if the report has no MFU."""
+
+    def compared(self, thresholds: Thresholds) -> Comparison | None:
+        """What the hardware did in the seconds of the report."""
+        mfu, interval = self.stated.mfu, self.interval
+        if mfu is None or interval is None:
+            return None
+        sums = reported_sums(mfu, interval.start, interval.end, self.owner.usage.values())
+        divergence = compare_sums(sums, self.owner.gpu_count, thresholds)
+        return Comparison.of(interval.unix_start, interval.unix_end, sums, divergence)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be said of the report, and of seconds in which the job held no GPU any more."""
+        interval, ended = self.interval, self.owner.view.ended if self.owner.view else None
+        if interval is None or ended is None or interval.unix_end <= ended + 1:
+            return self.stated.warnings
+        late = min(interval.unix_end - ended, interval.unix_end - interval.unix_start)
+        return (
+            *self.stated.warnings,
+            f"the job has ended: the last {late:.0f} s of this report are compared with nothing",
+        )
 
 
 @dataclass(slots=True)
@@ -98,10 +129,7 @@ class Entry:
     """Divergence over the horizon."""
     total_divergence: Divergence | None = None
     """Divergence over all reports."""
-    causes: Causes = field(default_factory=Causes)
-    explained: tuple[Verdict, float, tuple[object, ...]] | None = None
-    """The input of the last search for causes: the verdict, the time and the facts."""
-    is_being_explained: bool = False
+    inquiry: Inquiry = field(default_factory=Inquiry)
     trace: TraceSummary | None = None
     finding_seconds: dict[str, float] = field(default_factory=dict)
     """Over all traces."""
@@ -115,49 +143,24 @@ class Entry:
         return self.divergence.verdict if self.divergence else Verdict.INSUFFICIENT_DATA
 
     @property
-    def current_causes(self) -> Causes | None:
-        """The causes of the current verdict; None if they belong to another verdict, or none were looked for."""
-        return self.causes if self.explained and self.explained[0] is self.verdict else None
-
-    @property
-    def has_turned(self) -> bool:
-        """Whether the verdict is a divergence of which no causes were looked for yet."""
-        if self.is_being_explained or self.facts is None:
-            return False
-        is_new = self.explained is None or self.explained[0] is not self.verdict
-        return self.verdict.diverged and is_new
-
-    def is_unexplained(self, now: float) -> bool:
-        """Whether causes should be looked for: of a new verdict, with new facts, or after a while."""
-        if not self.verdict.diverged or self.is_being_explained:
-            return False
-        if self.explained is None or self.has_turned:
-            return True
-        _, at, facts = self.explained
-        return facts != self._known() or now - at > EXPLAIN_SECONDS
-
-    def ask_for_causes(self) -> CauseQuestion | None:
-        """The question to find causes for; None if there is nothing to find, or another thread is searching."""
-        if self.divergence is None or self.facts is None or self.is_being_explained:
+    def question(self) -> CauseQuestion | None:
+        """The question for the causes of the divergence over the horizon; None where nothing is compared."""
+        if self.divergence is None or self.facts is None:
             return None
-        self.is_being_explained = True
         return CauseQuestion(
             self.horizon, self.divergence, self.facts, self.hardware, self.peak_flops, self.model
         )
 
-    def _known(self) -> tuple[object, ...]:
-        return (self.model, *self.facts.facts()) if self.facts else ()
-
-    def take_causes(self, question: CauseQuestion, causes: Causes, now: float) -> None:
-        self.is_being_explained = False
-        self.causes = causes
-        facts = (question.model, *question.report.facts())
-        self.explained = (question.divergence.verdict, now, facts)
+    @property
+    def reported_facts(self) -> ReportedFacts | None:
+        return ReportedFacts(self.facts, self.model) if self.facts else None
 
     def take(
-        self, report: MfuReport, owner: Owner, known: ReportedFacts, stated: Stated, now: Instant
-    ) -> Interval | None:
-        """Enter a report over its seconds, which are returned; None for one without MFU. Raises ReportError."""
+        self, completed: Completed, owner: Owner, lines: RunLines, policy: Policy, now: Instant
+    ) -> Receipt:
+        """Enter a report, and compare. Raises ReportError; then nothing has changed."""
+        report, known, stated = completed
+        reached_at = not_ahead("end", now.unix if report.end is None else report.end, now)
         interval = None
         if stated.mfu is not None:
             began = owner.view.current_began if owner.view else None
@@ -169,20 +172,42 @@ class Entry:
         self.framework = self.framework or framework_name(known.facts.framework)
         self.heard_at = now.monotonic
         self.outcomes["accepted"] += 1
-        return interval
+        if report.trace:
+            self.take_trace(report.trace.summary(reached_at))
+        run = known.facts.run or ""
+        self.progress = lines.after_report(self.progress, report, run, owner, reached_at)
+        self.compare(owner, policy, now.monotonic)
+        return Receipt(owner, stated, interval)
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports again with everything observed until now."""
+        if owner.view is not None:
+            self._adjust(owner.view)
+        previous = self.divergence.verdict if self.divergence else None
+        number, thresholds = owner.gpu_count, policy.thresholds_of(owner, self.facts)
         all_spans = owner.usage is not self.usage
         self.usage = owner.usage
         self.coverage = summed(self.coverage, owner.usage.values(), now, policy.horizon, all_spans)
         self.horizon = recent(self.coverage, now, policy.horizon)
-        previous = self.divergence.verdict if self.divergence else None
-        if owner.view is not None:
-            self._adjust(owner.view)
-        number, thresholds = owner.gpu_count, policy.thresholds_of(owner, self.facts)
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
+
+    def answer(self, receipt: Receipt, policy: Policy, now: float) -> MfuAnswer:
+        """The answer to a report: what the hardware did in its interval, and over the horizon (Unix time)."""
+        causes, adjusted = self.inquiry.causes_of(self.verdict) or Causes(), self.adjusted
+        return MfuAnswer(
+            job_id=receipt.owner.key.job_id,
+            mfu=receipt.stated.mfu,
+            peak_flops=receipt.stated.peak_flops,
+            interval=receipt.compared(policy.thresholds_of(receipt.owner, self.facts)),
+            horizon=Comparison.of(now - policy.horizon, now, self.horizon, self.divergence),
+            causes=causes.fitting,
+            tied=causes.tied,
+            advice=causes.advice,
+            tile_overhead=adjusted.tile_overhead if adjusted else None,
+            tile_overhead_bound=adjusted.bound if adjusted else None,
+            warnings=receipt.warnings,
+        )
 
     def add(self, other: Entry) -> Entry:
         """Add the sums and counts of another entry of the same job, whose time is not in this one; returns itself."""
@@ -209,6 +234,14 @@ class Entry:
             traced_seconds=self.traced_seconds,
         )
 
+    def of_run(self, owner: Owner, now: float) -> Entry:
+        """The entry of the job's current run, which goes on with the sums of earlier ones (Unix time)."""
+        entry = self.next_run(owner.run) if is_another_run(self.run, owner.run) else self
+        entry.run = owner.run or entry.run
+        if owner.view is not None:
+            entry.note_starts(owner.view, now)
+        return entry
+
     def note_starts(self, view: JobView, now: float) -> None:
         """Let the next step go on from an earlier one, where the scheduler has started the job again (Unix time)."""
         if self.progress.unsure and not view.start.is_open:
@@ -219,10 +252,8 @@ class Entry:
         if before < view.restarts:
             self.progress = restarted_anew(self.progress, now)
 
-    def take_trace(self, trace: TraceSummary | None) -> None:
+    def take_trace(self, trace: TraceSummary) -> None:
         """Keep a trace, and add up what its findings cost, at most five of them: each is a series."""
-        if trace is None:
-            return
         self.trace = trace
         self.traced_seconds += trace.seconds
         for each in trace.findings:
@@ -263,7 +294,7 @@ class Entry:
             recent_stderr_ratio=error.ratio,
             recent_stderr_method=error.method,
             verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
-            causes=self.current_causes,
+            causes=self.inquiry.causes_of(self.verdict),
             outcomes=dict(self.outcomes),
             adjusted=self.adjusted,
             trace=self.trace,

@@ -46,6 +46,14 @@ class ReportedFacts(NamedTuple):
     model: KeptModel | None = None
 
 
+class Completed(NamedTuple):
+    """A report with what its job said earlier."""
+
+    report: MfuReport
+    known: ReportedFacts
+    stated: Stated
+
+
 def keep_model(model: ModelBody) -> KeptModel:
     """Count a model. Raises ReportError for one that cannot be counted."""
     counted = flops_per_token(model)
@@ -60,7 +68,7 @@ def completed(
     hardware: Hardware,
     recipes: Path | None,
     count: Callable[[ModelBody], KeptModel] = keep_model,
-) -> tuple[ReportedFacts, Stated]:
+) -> Completed:
     """A report with what was known before, and its MFU against the right peak. It may read a file and count a model.
 
     A model that the job repeats is not counted again. Raises ReportError.
@@ -80,7 +88,8 @@ def completed(
             model, uncountable = (None, f"model: {error.detail[:MOST_QUOTED]}; it explains nothing")
     stated = stated_mfu(whole, hardware, model.flops_per_token if model else None)
     more = filter(None, (unread, uncountable))
-    return ReportedFacts(whole, model), stated._replace(warnings=(*stated.warnings, *more))
+    stated = stated._replace(warnings=(*stated.warnings, *more))
+    return Completed(report, ReportedFacts(whole, model), stated)
 
 
 def _digest(model: ModelBody) -> bytes:

@@ -14,8 +14,9 @@ from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports import causes as search
 from ofu_exporter.reports.book import EXPLAINED_AT_ONCE
+from ofu_exporter.reports.cause_question import EXPLAIN_SECONDS
 from ofu_exporter.reports.causes import likely_causes
-from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
+from ofu_exporter.reports.entry import Policy
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Verdict

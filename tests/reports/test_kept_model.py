@@ -26,26 +26,26 @@ def never(model: ModelBody) -> KeptModel:
 
 
 def test_a_model_that_is_repeated_or_left_out_is_not_counted_again() -> None:
-    first, stated = completed(said(tokens_per_second=1e4, gpus=1, model=LLAMA), None, ONE, None)
+    _, first, stated = completed(said(tokens_per_second=1e4, gpus=1, model=LLAMA), None, ONE, None)
     per_token = flops_per_token(ModelBody.model_validate(LLAMA))
     assert stated.mfu == pytest.approx(1e4 * per_token / PEAK)
     assert first.facts.model is None, "the body itself is not kept"
     for report in (said(tokens_per_second=2e4, model=LLAMA), said(tokens_per_second=2e4)):
-        later, stated = completed(report, first, ONE, None, never)
+        _, later, stated = completed(report, first, ONE, None, never)
         assert stated.mfu == pytest.approx(2e4 * per_token / PEAK)
         assert later.model == first.model
 
 
 def test_a_model_that_cannot_be_counted_may_be_all_that_a_report_has() -> None:
     only = said(model={"config": config("llama-3-8b")})  # without a length
-    known, stated = completed(only, None, ONE, None)
+    _, known, stated = completed(only, None, ONE, None)
     assert (known.model, stated.mfu) == (None, None)
     assert "tokens" in stated.warnings[0]
 
 
 def test_another_batch_is_another_model() -> None:
-    first, _ = completed(said(mfu=0.4, model=LLAMA), None, ONE, None)
-    other, _ = completed(said(mfu=0.4, model={**LLAMA, "batch_size": 2}), first, ONE, None)
+    first = completed(said(mfu=0.4, model=LLAMA), None, ONE, None).known
+    other = completed(said(mfu=0.4, model={**LLAMA, "batch_size": 2}), first, ONE, None).known
     assert other.model != first.model
 
 

@@ -373,7 +373,7 @@ def model(body: dict[str, Any]) -> ModelBody:
 def warnings(body: ModelBody) -> tuple[str, ...]:
     """What is said of a model beside an MFU that does not need it."""
     report = said(mfu=0.4).model_copy(update={"model": body})
-    return completed(report, None, EIGHT, None)[1].warnings
+    return completed(report, None, EIGHT, None).stated.warnings
 
 
 def test_a_token_costs_what_the_formulas_count() -> None:
