@@ -16,10 +16,11 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
 from ofu_exporter.reports.entry import Entry, Policy, Receipt, resumed_entry
-from ofu_exporter.reports.kept_model import Completed, KeptModel, completed, keep_model
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport, ModelBody
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
+from ofu_exporter.reports.reported_model import KeptModel, keep_model
 from ofu_exporter.reports.run_lines import RunLines
+from ofu_exporter.reports.stated import Completed, completed
 from ofu_exporter.reports.work import WorkBudget
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.ofu.divergence import Divergence
-from ofu_exporter.reports.kept_model import KeptModel
+from ofu_exporter.reports.hardware import Hardware
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.reports.reported_model import KeptModel
 from ofu_exporter.values.reported import Causes, Compared, Verdict
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.reports.cause_question import CauseQuestion
-from ofu_exporter.reports.kept_model import MOST_QUOTED
+from ofu_exporter.reports.reported_model import MOST_QUOTED
 from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reported import Causes
 

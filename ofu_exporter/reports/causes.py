@@ -6,8 +6,9 @@ from ofu_exporter import flops
 from ofu_exporter.flops import Part, explain
 from ofu_exporter.flops.causes import CauseFacts, without
 from ofu_exporter.reports.cause_question import CauseQuestion
+from ofu_exporter.reports.hardware import Hardware
 from ofu_exporter.reports.messages import MfuReport, out_of_range
-from ofu_exporter.reports.stated import UNCOUNTABLE, Hardware, counted_step, flops_per_token
+from ofu_exporter.reports.reported_model import UNCOUNTABLE, counted_step, flops_per_token
 from ofu_exporter.values.reported import Causes, LikelyCause
 
 ENGINES = frozenset({"vllm", "sglang"})

@@ -24,12 +24,13 @@ from ofu_exporter.reports.coverage import (
     time_mean,
 )
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.kept_model import Completed, KeptModel, ReportedFacts
+from ofu_exporter.reports.hardware import Hardware
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.progress import restarted, restarted_anew, working_since
+from ofu_exporter.reports.reported_model import KeptModel
 from ofu_exporter.reports.run_lines import RunLines
-from ofu_exporter.reports.stated import Hardware, Stated
+from ofu_exporter.reports.stated import Completed, ReportedFacts, Stated
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, is_another_run

@@ -9,8 +9,8 @@ from functools import cached_property
 from types import MappingProxyType
 
 from ofu_exporter.errors import ReportError
+from ofu_exporter.reports.hardware import Hardware, hardware_of
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.stated import Hardware, hardware_of
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.reasons import ReportRejection

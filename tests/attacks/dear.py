@@ -17,8 +17,9 @@ from ofu_exporter.flops.fields import MOST_LAYERS
 from ofu_exporter.flops.hf_config import MOST_KINDS
 from ofu_exporter.flops.recipes import MOST_IN_ALL
 from ofu_exporter.reports.causes import facts_of
+from ofu_exporter.reports.hardware import Hardware
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.stated import Hardware, flops_per_token
+from ofu_exporter.reports.reported_model import flops_per_token
 from ofu_exporter.support import unique_keys
 from tests.attacks.attack import Attack
 from tests.attacks.clients import report

@@ -12,9 +12,9 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.hardware import Hardware
+from ofu_exporter.reports.hardware import hardware_of as hardware_of_views
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
-from ofu_exporter.reports.stated import Hardware
-from ofu_exporter.reports.stated import hardware_of as hardware_of_views
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import JobView, Snapshot

@@ -14,7 +14,9 @@ from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
 from ofu_exporter.reports.cause_question import CauseQuestion
 from ofu_exporter.reports.causes import facts_of, likely_causes, right_mfu
-from ofu_exporter.reports.stated import Hardware, counted_step, stated_mfu
+from ofu_exporter.reports.hardware import Hardware
+from ofu_exporter.reports.reported_model import counted_step
+from ofu_exporter.reports.stated import stated_mfu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
 from tests.flops.causes.synthetic import LATENT

@@ -15,7 +15,7 @@ from ofu_exporter.reports import feeds
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import REPORTING, Feeds, RecordedReports, SimulatedReports
 from ofu_exporter.reports.messages import ModelBody
-from ofu_exporter.reports.stated import counted_step
+from ofu_exporter.reports.reported_model import counted_step
 from ofu_exporter.schedulers.simulate.driver import Options
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.job import Job

@@ -12,8 +12,8 @@ from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import Divergence, compare_sums
 from ofu_exporter.reports.cause_question import CauseQuestion
 from ofu_exporter.reports.cause_search import causes_or_none
+from ofu_exporter.reports.hardware import Hardware
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.serving.metrics.job import NO_CAUSE
 from ofu_exporter.values.reported import Compared, Verdict
 
