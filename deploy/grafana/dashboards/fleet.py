@@ -74,7 +74,7 @@ def _lost_by(label: str, title: str) -> Json:
             "without progress": query(f"topk(15, {lost})", instant=True),
             "held": query(_hours("held", label), instant=True),
         },
-        description=f"GPU-hours in the shown range, in whole hours, that were no progress of the jobs of each {title}.",
+        description=f"GPU-hours without progress of each {title}'s jobs, over the whole hours of the shown range.",
         size=(6, 9),
     )
 
@@ -187,7 +187,7 @@ DASHBOARD = dashboard(
                 query(f"{_LEFT} / {_THERE} and on () {_without_progress(_STATED)}", "progress"),
                 query(f"{_WORK} / {_THERE}", "its work: OFU"),
             ],
-            description="Shares of the installed GPU-hours. Without stated steps there is no line for progress.",
+            description="Shares of the installed GPU-hours. Progress has a line only if jobs state their steps.",
             size=(12, 9),
             min=0,
         ),
@@ -202,7 +202,7 @@ DASHBOARD = dashboard(
                     "{{reason}}",
                 )
             ],
-            description="GPU-hours that jobs held and made no progress in, by reason; each counts once.",
+            description="GPU-hours that jobs held without progress, by reason; each counts once.",
             size=(24, 7),
         ),
         row("GPU-hours and waste"),
@@ -230,7 +230,7 @@ DASHBOARD = dashboard(
                     "held by jobs {{cluster}}",
                 ),
             ],
-            description="GPU-hours short of the target. The difference between the two is GPUs that no job holds.",
+            description="GPU-hours short of the target. The difference between the lines is GPUs that no job holds.",
         ),
         table(
             "Users",
@@ -244,7 +244,7 @@ DASHBOARD = dashboard(
                 ),
             },
             overrides=[column("OFU", unit="percentunit")],
-            description="GPU-hours in the shown range, in whole hours, and their OFU.",
+            description="GPU-hours and their OFU, over the whole hours of the shown range.",
         ),
         table(
             "Largest jobs",

@@ -66,7 +66,7 @@ DASHBOARD = dashboard(
             "MFU - OFU",
             "percentunit",
             f"max(job:mfu_minus_ofu:ratio{{{_J}}})",
-            description="Above 0 is impossible; a point or two below is normal.",
+            description="Above 0 is impossible; about a tenth of OFU below is normal.",
         ),
         number(
             "GPU-hours",
@@ -100,8 +100,8 @@ DASHBOARD = dashboard(
             f" / sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}} > 0)",
             f"sum by (part) (job:ofu_job_lost_seconds:rate5m{{{_J}}})"
             f" / on () group_left () sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}} > 0)",
-            description="What the job used of its GPUs' peak, and where the rest went. Above 100 % where the clock was "
-            "above the tensor clock.",
+            description="What the job used of its GPUs' peak, and where the rest went. The sum is above 100 % while "
+            "the clock is above the tensor clock.",
             size=(24, 9),
         ),
         lines(
@@ -119,7 +119,7 @@ DASHBOARD = dashboard(
             "MFU - OFU",
             "percentunit",
             [query(f"max(job:mfu_minus_ofu:ratio_rate15m{{{_J}}})", "MFU - OFU")],
-            description="Above 0 is impossible; a point or two below is normal.",
+            description="Above 0 is impossible; about a tenth of OFU below is normal.",
         ),
         states(
             "Verdict",
@@ -143,8 +143,8 @@ DASHBOARD = dashboard(
             "Tokens a second",
             "short",
             [query(f"sum(job:ofu_job_tokens:rate5m{{{_J}}})", "computed")],
-            description="Tokens of prompts and answers that the job's pulled engines computed; those that a cache had "
-            "ready are left out. Empty for a job that serves nothing, as is this whole row.",
+            description="Tokens that the job's pulled engines computed, without those that a cache had ready. This "
+            "whole row is empty for a job that serves nothing.",
             size=(12, 7),
             min=0,
         ),
@@ -205,7 +205,7 @@ DASHBOARD = dashboard(
                 query(f"sum(job:ofu_job_held_gpu_seconds:rate5m{{{_J}}})", "held"),
                 query(f"sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}})", "measured"),
             ],
-            description="A job may grow and shrink; what is not measured has no OFU.",
+            description="Below the held ones, some GPUs are not measured and have no OFU.",
             min=0,
         ),
     ],

@@ -72,7 +72,7 @@ DASHBOARD = dashboard(
                 query(f"{_OFU} + {_BAND}", "upper"),
                 query(f"{_OFU} - {_BAND}", "lower"),
             ],
-            description="The band is two standard errors. With one clock read there is no band.",
+            description="The band is two standard errors. A window with a single clock read has none.",
             size=(6, 6),
             legend=False,
             repeat="gpu",
@@ -128,7 +128,7 @@ DASHBOARD = dashboard(
                 query(f"time() - ofu_gpu_sample_timestamp_seconds{{{_G}}}", _LEGEND),
                 query(f"time() - ofu_exporter_snapshot_timestamp_seconds{{{_N}}}", "snapshot"),
             ],
-            description="It must stay below the window, or the GPU is not measured.",
+            description="With the age of the scrape. A GPU without a window for 2.5 windows + 1 s is not measured.",
             min=0,
         ),
         lines(
@@ -156,7 +156,7 @@ DASHBOARD = dashboard(
                     "{{source}}",
                 )
             ],
-            description="Of the counter source, per GPU or page and window.",
+            description="One read of the counter source, per GPU or page and window.",
             min=0,
         ),
         lines(

@@ -82,7 +82,7 @@ DASHBOARD = dashboard(
             "Jobs that do not",
             "short",
             f"count(job:ofu_job_info:topk1{{{_U}}} unless on (cluster, job_id) job:mfu:ratio{{{_U}}}) or vector(0)",
-            description="Jobs without one.",
+            description="Jobs without a report that could be compared.",
             size=(6, 4),
         ),
         number(
@@ -90,7 +90,7 @@ DASHBOARD = dashboard(
             "percentunit",
             f"sum(owner:ofu_job_compared_gpu_seconds:rate15m{{{_U}}})"
             f" / (sum(owner:ofu_job_gpu_seconds:rate5m{{{_U}}}) > 0)",
-            description="Share of the GPUs that jobs hold for which there is an MFU.",
+            description="Share of the GPUs held by jobs for which an MFU is reported.",
             size=(6, 4),
         ),
         number(
@@ -134,7 +134,7 @@ DASHBOARD = dashboard(
             "Reports by outcome",
             "reqps",
             [query(f"sum by (outcome) (job:ofu_job_reports:rate15m{{{_U}}})", "{{outcome}}")],
-            description="Accepted, or why not.",
+            description="Reports per second: accepted, or the reason why not.",
         ),
         lines(
             "Time since the last report",
@@ -157,7 +157,7 @@ DASHBOARD = dashboard(
                     "{{reason}}",
                 )
             ],
-            description=f"{ONLY_FAULTS} Bad, foreign, late or too many.",
+            description=f"{ONLY_FAULTS} Reports per second that agents refused.",
             size=(24, 7),
             stacked=True,
         ),

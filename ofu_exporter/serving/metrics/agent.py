@@ -94,7 +94,7 @@ SOURCE_METRICS: tuple[Metric[[SourceHealth]], ...] = (
     ),
     FIRST_SOURCE.counter(
         "ofu_exporter_missed_deadlines",
-        "Deadlines of the sampler that passed before it came to them.",
+        "Deadlines that the sampler missed.",
         lambda health: health.missed_deadlines,
     ),
 )
@@ -103,18 +103,18 @@ SOURCE_METRICS: tuple[Metric[[SourceHealth]], ...] = (
 SCHEDULER_METRICS: tuple[Metric[[SchedulerHealth]], ...] = (
     SCHEDULER.gauge(
         "ofu_exporter_scheduler_up",
-        "Whether the scheduler says who owns the GPUs.",
+        "Whether the scheduler says which job owns which GPU.",
         lambda health: float(health.up),
     ),
     SCHEDULER.gauge(
         "ofu_exporter_scheduler_unavailable",
-        "1 while the scheduler does not say who owns the GPUs, with the reason.",
+        "1 while the scheduler does not say which job owns which GPU, with the reason.",
         lambda health: {health.reason.value: 1.0} if health.reason else None,
         "reason",
     ),
     SCHEDULER.counter(
         "ofu_exporter_scheduler_polls",
-        "Questions put to the scheduler.",
+        "Requests to the scheduler.",
         lambda health: health.polls,
     ),
     SCHEDULER.counter(
@@ -124,7 +124,7 @@ SCHEDULER_METRICS: tuple[Metric[[SchedulerHealth]], ...] = (
     ),
     SCHEDULER.counter(
         "ofu_exporter_scheduler_failures",
-        "Questions that the scheduler did not answer.",
+        "Requests that the scheduler did not answer.",
         lambda health: health.failures,
         "reason",
     ),
@@ -140,7 +140,7 @@ SCHEDULER_METRICS: tuple[Metric[[SchedulerHealth]], ...] = (
 NODE_METRICS: tuple[Metric[[Snapshot]], ...] = (
     NODE.counter(
         "ofu_exporter_clock_steps",
-        "Times the node's clock was set by more than a second; windows and totals do not go by it.",
+        "Times the node's clock was set by more than a second; windows and totals do not depend on it.",
         lambda snapshot: snapshot.clock_steps,
     ),
     NODE.gauge(
@@ -150,8 +150,7 @@ NODE_METRICS: tuple[Metric[[Snapshot]], ...] = (
     ),
     NODE.gauge(
         "ofu_exporter_released",
-        "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the "
-        "driver or a host engine.",
+        "1 once a paused agent holds no GPU, no driver and no host engine, 0 until then; absent without a pause.",
         lambda snapshot: float(snapshot.released) if snapshot.paused or snapshot.released else None,
     ),
 )
@@ -180,7 +179,7 @@ TIME_METRICS: tuple[Metric[[Snapshot]], ...] = (
 COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     AGENT.gauge(
         "ofu_exporter_build_info",
-        "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
+        "1, for the labels: revision is the commit, empty in a build that no release made.",
         lambda _: {(__version__, __revision__, platform.python_version()): 1.0},
         *("version", "revision", "python"),
     ),
@@ -192,8 +191,8 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     ),
     AGENT.gauge(
         "ofu_exporter_config_last_reload_successful",
-        "Whether the configuration file and the web configuration are in force as they were when they were last "
-        "read; 1 before the first reload.",
+        "Whether the configuration file and the web configuration, as last read, are in force; 1 before the first "
+        "reload.",
         lambda counts: float(counts.last_reload_successful),
     ),
     AGENT.gauge(
@@ -210,7 +209,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     AGENT.counter(
         "ofu_exporter_traces",
         "Traces on demand by outcome (done, no_gpu_work, empty, failed), and processes that were refused: foreign "
-        "(another user than the job's), unproven (they only say that they are of it), too_many, malformed, stranger.",
+        "(another user's), unproven (nothing shows that they are the job's), too_many, malformed, stranger.",
         lambda counts: counts.traces,
         "outcome",
     ),
@@ -223,7 +222,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     AGENT.counter(
         "ofu_job_tokens",
         "Tokens that the job's pulled engines served, by kind, each once: prompt (computed), cached (not computed), "
-        "recomputed (cached, and computed all the same), generation.",
+        "recomputed (cached, yet computed), generation.",
         lambda counts: _by_job(counts, lambda served: served.tokens),
         *("job_id", "served_model", "kind"),
     ),
@@ -253,36 +252,36 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     ),
     AGENT.counter(
         "ofu_job_forward_seconds",
-        "Seconds of forward passes of the job's pulled engines, of all their ranks, by the phase that they name.",
+        "Seconds of forward passes on all ranks of the job's pulled engines, by the phase that they name.",
         lambda counts: _by_job(counts, lambda served: served.forward_seconds),
         *("job_id", "served_model", "phase"),
     ),
     AGENT.counter(
         "ofu_job_estimated_memory_bytes",
-        "Bytes that each of the job's pulled engines estimates one of its GPUs read or wrote.",
+        "Bytes that one GPU of each of the job's pulled engines read or wrote, as the engine estimates.",
         lambda counts: _by_job(counts, lambda served: served.moved_bytes),
         *("job_id", "served_model", "direction"),
     ),
     AGENT.counter(
         "ofu_job_engine_seconds",
-        "Time over which the counters of each of the job's pulled engines were read, added over engines.",
+        "Seconds over which the counters of the job's pulled engines were read, added over engines.",
         lambda counts: _by_job(counts, lambda served: served.seconds),
         *("job_id", "served_model"),
     ),
     AGENT.counter(
         "ofu_exporter_rejected_reports",
-        "Reports of jobs that were refused, or never became one.",
+        "Reports of jobs that were refused, and requests that never became a report.",
         lambda counts: counts.rejected_reports,
         "reason",
     ),
     AGENT.counter(
         "ofu_exporter_dropped_log_lines",
-        "Lines of the log that were not written: too many at once, or nobody takes them.",
+        "Lines of the log that were not written: too many at once, or nobody reads them.",
         lambda counts: counts.dropped_log_lines,
     ),
     AGENT.counter(
         "ofu_exporter_state_writes",
-        "Writes of the state file; what could not be written is written the next time.",
+        "Writes of the state file; the next write has what a failed one lacks.",
         lambda counts: counts.state_writes or {},
         "outcome",
     ),

@@ -41,9 +41,9 @@ def _window(read: Callable[[Window], RowValues]) -> Callable[[GpuView, Snapshot]
 GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     GPU.gauge(
         "ofu_gpu_info",
-        "1; the GPU, how its clock is read (cycles, polled, point), what it is rated against (published, configured), "
-        "what its share goes by (whole, slices, instances), under which name ofu_model_* has its clocks and peaks "
-        "(rated_as), and which job alone has it now.",
+        "1, for the labels: clock_method is how the clock is read (cycles, polled, point), rating whose clocks and "
+        "peaks count (published, configured), rated_as their name in ofu_model_*, share_basis what a share goes by "
+        "(whole, slices, instances), job_id the job that alone has the GPU.",
         _info,
         *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
         *("mig_profile", "mig_uuid", "share_basis", "rated_as", "job_id"),
@@ -99,7 +99,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
     GPU.counter(
         "ofu_gpu_idle_energy_joules",
-        "Part of it in windows in which no kernel ran.",
+        "Part of ofu_gpu_energy_joules_total in windows in which no kernel ran.",
         lambda view, _: view.sums.idle_energy_joules,
     ),
     GPU.gauge(
@@ -109,7 +109,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
     GPU.gauge(
         "ofu_gpu_pipe_active_ratio",
-        "Tensor activity of the last window by pipe, where the GPU tells.",
+        "Tensor activity of the last window by pipe, where the GPU tells pipes apart.",
         _window(lambda window: window.pipes),
         "pipe",
     ),

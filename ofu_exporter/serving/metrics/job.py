@@ -43,7 +43,7 @@ def _lost_progress(view: JobView) -> dict[str, float]:
 JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     JOB.gauge(
         "ofu_job_info",
-        "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
+        "1, for the labels: what the scheduler says of the job, and the framework that its reports name.",
         _job_info,
         *("job_name", *_TEXTS, "framework"),
     ),
@@ -77,12 +77,12 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     ),
     JOB.counter(
         "ofu_job_memory_busy_seconds",
-        "Integral of the share of cycles in which the memory of the job's GPUs on this node moved data.",
+        "Integral of the share of cycles in which memory moved data, over the GPU-seconds of the job on this node.",
         lambda view: view.sums.memory and view.sums.memory.busy_seconds,
     ),
     JOB.counter(
         "ofu_job_memory_gpu_seconds",
-        "GPU-seconds of the job on this node in which that was measured.",
+        "GPU-seconds of the job on this node in which memory activity was measured.",
         lambda view: view.sums.memory and view.sums.memory.seconds,
     ),
     JOB.counter(
@@ -150,13 +150,14 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.counter(
         "ofu_job_compared_utilization_seconds",
-        "Integral of OFU over the same GPU-seconds.",
+        "Integral of OFU over the GPU-seconds that a report and OFU both cover.",
         lambda _, reports: reports.settled.utilization_seconds,
     ),
     REPORTS.counter(
         "ofu_job_compared_gpu_seconds",
-        "GPU-seconds that a report and OFU both cover, a minute late; sums of the rates of the two above / that of "
-        "this one are the job's MFU and OFU over the same seconds.",
+        "GPU-seconds that a report and OFU both cover, a minute late; summed rates of "
+        "ofu_job_compared_mfu_seconds_total and ofu_job_compared_utilization_seconds_total / those of this one are "
+        "MFU and OFU of the same seconds.",
         lambda _, reports: reports.settled.gpu_seconds,
     ),
     REPORTS.counter(
@@ -172,13 +173,13 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.gauge(
         "ofu_job_step",
-        "Highest step that the job's current line of runs has stated: of this run and those that it continues; absent "
-        "until this run states one.",
+        "Highest step that the job's run, or one that it continues, has stated; absent until this run states one.",
         lambda _, reports: reports.progress.step_of_run if reports.progress else None,
     ),
     REPORTS.gauge(
         "ofu_job_report_peak_flops",
-        "Dense peak of one GPU that the reported MFU is against, effective over the precisions in use.",
+        "Dense peak of one GPU in FLOP/s, effective over the precisions in use, by which the reported MFU is "
+        "divided.",
         lambda _, reports: reports.peak_flops,
     ),
     REPORTS.gauge(
@@ -188,13 +189,13 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.gauge(
         "ofu_job_tile_overhead_ratio",
-        "What tiles add to the job's FLOPs, as it was told; executed over theoretical, minus 1.",
+        "What tiles add to the job's FLOPs, as the agent was told: executed / theoretical - 1.",
         lambda _, reports: reports.adjusted.tile_overhead if reports.adjusted else None,
     ),
     REPORTS.gauge(
         "ofu_job_tile_overhead_bound",
-        "1 for what that overhead is: exact, or lower, and then the adjusted OFU is an upper bound; "
-        "absent where the job does not say.",
+        "1 for what the tile overhead is: exact, or lower, so that the adjusted OFU is an upper bound; absent where "
+        "the job does not say.",
         lambda _, reports: (
             {reports.adjusted.bound: 1.0} if reports.adjusted and reports.adjusted.bound else None
         ),
@@ -202,12 +203,13 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.counter(
         "ofu_job_adjusted_utilization_seconds",
-        "Integral of OFU / (1 + tile overhead) since the overhead is known.",
+        "Integral of OFU / (1 + tile overhead) over the time since that overhead is known.",
         lambda _, reports: reports.adjusted.utilization_seconds if reports.adjusted else None,
     ),
     REPORTS.counter(
         "ofu_job_adjusted_gpu_seconds",
-        "GPU-seconds observed since then; the quotient of the two sums of rates is OFU without tiles.",
+        "GPU-seconds observed since the tile overhead is known; summed rates of "
+        "ofu_job_adjusted_utilization_seconds_total / those of this one are OFU without tiles.",
         lambda _, reports: reports.adjusted.gpu_seconds if reports.adjusted else None,
     ),
     REPORTS.counter(
@@ -218,7 +220,7 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.counter(
         "ofu_job_traced_seconds",
-        "Seconds of the job's ranks in these traces: what findings cost is a share of them.",
+        "Seconds of the job's traced ranks; those of ofu_job_finding_seconds_total are a share of them.",
         lambda _, reports: reports.traced_seconds or None,
     ),
     REPORTS.gauge(
