@@ -21,7 +21,7 @@ from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
 from ofu_exporter.support import tables
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.tables import LEFT, TextPart, TextTable
+from ofu_exporter.support.tables import LEFT, TextBlock, TextTable
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
 
@@ -179,7 +179,7 @@ COLUMNS = (
 
 def table(snapshot: Snapshot) -> str:
     source = snapshot.source
-    lines: list[TextPart] = [
+    lines: list[TextBlock] = [
         f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)
     ]
     if source.reason is not None:

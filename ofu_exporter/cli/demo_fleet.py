@@ -21,9 +21,9 @@ _MONTH = 30 * _DAY
 
 def month_report(now: float) -> FleetReport:
     """What is reported of the 30 days before the last midnight (UTC), by the code that reports on real fleets."""
+    from ofu_exporter.fleet.chunks import ChunkReader
     from ofu_exporter.fleet.history.history import read_history
     from ofu_exporter.fleet.history.prices import Prices
-    from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
     from ofu_exporter.fleet.reports.periods import period_of
     from ofu_exporter.fleet.simulation.server import SimulatedServer
@@ -31,7 +31,7 @@ def month_report(now: float) -> FleetReport:
 
     fleet, end = _month(), now // _DAY * _DAY
     server = SimulatedServer(fleet, end - 60.0 * fleet.spec.length)
-    reader = PartReader(server, hours_at_once=fleet.spec.length // 60)
+    reader = ChunkReader(server, hours_at_once=fleet.spec.length // 60)
     prices = Prices(currency="EUR", gpu_hour={"*": 2.10})
     options = ReportOptions("user", prices)
     earlier = read_history(reader, end - 2 * _MONTH, end - _MONTH)

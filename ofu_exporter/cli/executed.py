@@ -11,7 +11,7 @@ from ofu_exporter.cli.step import recipe_of, step_lengths
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.config_file import read_configuration
 from ofu_exporter.support import tables
-from ofu_exporter.support.tables import LEFT, RIGHT, TextPart, TextTable
+from ofu_exporter.support.tables import LEFT, RIGHT, TextBlock, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.trace.execution import Executed
@@ -97,7 +97,7 @@ def table(data: Mapping[str, Any]) -> str:
     ]
     operators = TextTable(("OPERATOR", "FORWARD", "BACKWARD"), (LEFT, RIGHT, RIGHT), rows)
     per_token = data["executed_flops_per_token"]
-    lines: list[TextPart] = [
+    lines: list[TextBlock] = [
         f"{data['architecture']}, as torch executes it",
         f"Parameters: {data['parameters']['total']:,} total",
         "",

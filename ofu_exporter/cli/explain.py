@@ -229,7 +229,7 @@ def table(observed: Observation, explanation: Explanation) -> str:
 
     causes, advice, ratio = explanation.causes, explanation.advice, explanation.observed_ratio
     assumed = " (assumed: --ofu-stderr)" if observed.is_error_assumed else ""
-    lines: list[tables.TextPart] = [
+    lines: list[tables.TextBlock] = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}{assumed}: "
         f"{explanation.divergence.verdict.value}{'' if ratio is None else f', ratio {ratio:.3f}'}",
         *ratio_mistakes(observed.mfu, observed.mfu, 1),

@@ -19,7 +19,7 @@ from ofu_exporter.cli.option_types import FILE, option, with_options
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.chunks import ChunkReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -65,10 +65,10 @@ server_or_hosts_options = with_options((_PROMETHEUS(), *_OPTIONS))
 
 
 @contextmanager
-def asked_server(options: dict[str, Any]) -> Iterator[tuple[PartReader, tuple[float, float]]]:
+def asked_server(options: dict[str, Any]) -> Iterator[tuple[ChunkReader, tuple[float, float]]]:
     """What reads from the server that the flags describe, and the time to read. Raises ConfigError."""
+    from ofu_exporter.fleet.chunks import ChunkReader
     from ofu_exporter.fleet.credentials import PrometheusAccess
-    from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
     access = PrometheusAccess(
@@ -77,7 +77,7 @@ def asked_server(options: dict[str, Any]) -> Iterator[tuple[PartReader, tuple[fl
     client = PrometheusClient(options["server"], access)
     line = ProgressLine(options["progress"])
     try:
-        yield PartReader(client, line), _asked_time(client, options)
+        yield ChunkReader(client, line), _asked_time(client, options)
     finally:
         line.end()
         client.close()

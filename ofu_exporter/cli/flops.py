@@ -15,7 +15,7 @@ from ofu_exporter.cli.option_types import INTEGER, NUMBER, RATIO, TFLOPS, flag, 
 from ofu_exporter.cli.step import STEP_OPTIONS, how, precision_shares, read_step
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support import tables
-from ofu_exporter.support.tables import LEFT, RIGHT, TextPart, TextTable
+from ofu_exporter.support.tables import LEFT, RIGHT, TextBlock, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -233,7 +233,7 @@ def table(
         for line in counted.lines
     ]
     terms = TextTable(("TERM", "FLOPs PER TOKEN", "SHARE"), (LEFT, RIGHT, RIGHT), rows)
-    lines: list[TextPart] = [
+    lines: list[TextBlock] = [
         f"{model.architecture}, family {counted.family}, convention {counted.convention}",
         f"Parameters: {size.total:,} total, {size.active:,} active, {size.embedding:,} embedding",
         "",

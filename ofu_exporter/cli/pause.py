@@ -101,11 +101,11 @@ def pause(
     """
     _check(address)
     file, node = _file(agent, given)
-    own = _of(file, by)
-    if own.exists():
-        say(f"{own} is there already: one `resume` ends both pauses (--by tells them apart).")
-    _write(own, "" if longest is None else duration(longest))
-    _await(agent, "ofu_exporter_released", patience, own)
+    own_file = _of(file, by)
+    if own_file.exists():
+        say(f"{own_file} is there already: one `resume` ends both pauses (--by tells them apart).")
+    _write(own_file, "" if longest is None else duration(longest))
+    _await(agent, "ofu_exporter_released", patience, own_file)
     most = "" if longest is None else f", at most for {duration(longest)}"
     say(
         f"Paused: the agent at {shown_url(agent)}{node} holds no GPU until `ofu-exporter resume`{most}."
@@ -125,28 +125,28 @@ def resume(
     """Make the agent take the GPUs again after `pause`."""
     _check(address)
     file, node = _file(agent, given)
-    own = _of(file, by)
-    others = [str(each) for each in pause_files(file) if each != own and each.exists()]
-    if others and _stays_paused(own, agent, patience):
-        say(f"{own} is gone, and the agent{node} stays paused by {', '.join(others)}.")
+    own_file = _of(file, by)
+    others = [str(each) for each in pause_files(file) if each != own_file and each.exists()]
+    if others and _stays_paused(own_file, agent, patience):
+        say(f"{own_file} is gone, and the agent{node} stays paused by {', '.join(others)}.")
         return
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
         say(_ask(address, HostEngine.resume, done))
-    _end(own, agent, patience)
+    _end(own_file, agent, patience)
     say(f"Resumed: the agent at {shown_url(agent)}{node} takes the GPUs again.")
 
 
-def _end(own: Path, agent: str, patience: float) -> None:
-    with file_errors(own):
-        own.unlink(missing_ok=True)
-    _await(agent, "ofu_exporter_paused", patience, own, wanted=0.0)
+def _end(own_file: Path, agent: str, patience: float) -> None:
+    with file_errors(own_file):
+        own_file.unlink(missing_ok=True)
+    _await(agent, "ofu_exporter_paused", patience, own_file, wanted=0.0)
 
 
-def _stays_paused(own: Path, agent: str, patience: float) -> bool:
+def _stays_paused(own_file: Path, agent: str, patience: float) -> bool:
     """End one of several pauses. The others may no longer count."""
     try:
-        _end(own, agent, min(patience, OTHERS_SECONDS))
+        _end(own_file, agent, min(patience, OTHERS_SECONDS))
     except ConfigError:
         raise
     except OfuError:
@@ -178,13 +178,11 @@ def _file(agent: str, given: Path | None) -> tuple[Path, str]:
         node = read_node(agent)
     except NoAnswerError:
         return given or default, ""
-    said = Path(node.pause_file) if node.pause_file else given or default
-    if given is not None and given.absolute() != said:
-        where = (
-            f"the agent at {shown_url(agent)} on {node.node} looks for {said} and not for {given}"
-        )
+    watched = Path(node.pause_file) if node.pause_file else given or default
+    if given is not None and given.absolute() != watched:
+        where = f"the agent at {shown_url(agent)} on {node.node} looks for {watched} and not for {given}"
         raise OfuError(f"{where}: name the --agent that is meant, or leave --pause-file out")
-    return said, f" on {node.node}"
+    return watched, f" on {node.node}"
 
 
 def _of(file: Path, by: str | None) -> Path:

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ofu_exporter.fleet.actions import first_actions
+from ofu_exporter.fleet.chunks import ChunkReader, MissingChunk
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
 from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
@@ -88,7 +88,7 @@ def agents_report(
     history.is_simulated = any(are_made_up)
     history.is_partly_measured = not all(are_made_up)
     history.remark = _remark(len(answering), len(answers), since)
-    reader = PartReader(HistoryServer(AGENTS, queries=len(answers)))
+    reader = ChunkReader(HistoryServer(AGENTS, queries=len(answers)))
     reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
     report = with_periods(fleet_report(history, wanted, reader), ())
     return report.model_copy(update={"actions": first_actions(report), "hours": []})
@@ -102,8 +102,8 @@ def _remark(answering: int, asked: int, since: float) -> str:
     )
 
 
-def _missing(answer: AgentJobs, span: TimeSpan) -> MissingPart:
-    return MissingPart(f"agent of {answer.host}", span, answer.why)
+def _missing(answer: AgentJobs, span: TimeSpan) -> MissingChunk:
+    return MissingChunk(f"agent of {answer.host}", span, answer.why)
 
 
 def _by_job(answers: Iterable[AgentJobs], start: float) -> list[list[JobTotals]]:

@@ -8,9 +8,9 @@ from typing import NamedTuple, get_args
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.report import changes_report, collect
 from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.history.history import read_history
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports.elsewhere import Exporter, gpus_elsewhere
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
@@ -38,7 +38,7 @@ class WholeReport(NamedTuple):
 
 @collector_paused()
 def whole_report(
-    reader: PartReader, times: tuple[float, float], wanted: WholeReport
+    reader: ChunkReader, times: tuple[float, float], wanted: WholeReport
 ) -> FleetReport:
     read = read_dcgm_history if wanted.source == "dcgm-exporter" else read_history
     history = read(reader, *times)

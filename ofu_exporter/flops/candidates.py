@@ -186,9 +186,9 @@ def alone(facts: CauseFacts) -> Iterator[Combination]:
 def _pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    known = [(one, one.tried[0], one.rarity) for one in singles]
-    for (one, first, own), (other, second, its) in combinations(known, 2):
-        if (rarity := own + its + PAIR) >= NEVER:
+    alone = [(one, one.tried[0], one.rarity) for one in singles]
+    for (one, first, rarity_of_one), (other, second, rarity_of_other) in combinations(alone, 2):
+        if (rarity := rarity_of_one + rarity_of_other + PAIR) >= NEVER:
             continue
         ours, theirs = first.hypothesis, second.hypothesis
         are_counts = bool(ours.miscount and theirs.miscount)

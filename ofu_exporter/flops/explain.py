@@ -133,8 +133,8 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
     alone, pairs = candidates.tried(facts)
     singles = {each.cause: each for each in _judged(observation, facts, alone)}
-    if observation.right_mfu is None and (said := _as_stated(singles.values())):
-        return said  # what the job says of itself explains it, and nothing is to blame
+    if observation.right_mfu is None and (stated := _as_stated(singles.values())):
+        return stated  # what the job says of itself explains it, and nothing is to blame
     together = [
         pair
         for pair in _judged(observation, facts, pairs)

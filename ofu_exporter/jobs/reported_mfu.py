@@ -105,25 +105,25 @@ def _is_possible(adjusted: Adjusted) -> bool:
     return all(0 <= each < math.inf for each in numbers)
 
 
-def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | None:
-    """Sums are added. Values of a moment are those of the part with the last report.
+def merged_reported(reports: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | None:
+    """Sums are added. Values of a moment are those of the one with the last report.
 
     `gpus` is the least number of GPUs that the compared GPU-seconds belong to.
     """
-    if not parts:
+    if not reports:
         return None
-    ordered = sorted(parts, key=lambda one: one.last or 0.0)
+    ordered = sorted(reports, key=lambda one: one.last or 0.0)
     latest = ordered[-1]
-    if len(parts) == 1:
+    if len(reports) == 1:
         return latest
     outcomes: Counter[str] = Counter()
-    for one in parts:
+    for one in reports:
         outcomes.update(one.outcomes)
-    compared = Compared(*map(math.fsum, zip(*(one.total for one in parts), strict=True)))
-    progress = [one.progress for one in parts if one.progress]
+    compared = Compared(*map(math.fsum, zip(*(one.total for one in reports), strict=True)))
+    progress = [one.progress for one in reports if one.progress]
     error = compared.error(gpus)
     sums: dict[str, Any] = compared._asdict()
-    limits = divergence.Thresholds(honest=_honest(parts))
+    limits = divergence.Thresholds(honest=_honest(reports))
     return replace(
         latest,
         **sums,
@@ -133,35 +133,35 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
         stderr_ratio=error.ratio,
         stderr_method=error.method,
         adjusted=_merged_adjusted([one.adjusted for one in ordered if one.adjusted]),
-        trace=max((one.trace for one in parts if one.trace), key=attrgetter("at"), default=None),
-        finding_seconds=_added(one.finding_seconds for one in parts),
-        traced_seconds=math.fsum(one.traced_seconds for one in parts),
+        trace=max((one.trace for one in reports if one.trace), key=attrgetter("at"), default=None),
+        finding_seconds=_added(one.finding_seconds for one in reports),
+        traced_seconds=math.fsum(one.traced_seconds for one in reports),
         progress=functools.reduce(Progress.plus, progress) if progress else None,
     )
 
 
-def _honest(parts: Sequence[ReportedMfu]) -> HonestRatio:
+def _honest(reports: Sequence[ReportedMfu]) -> HonestRatio:
     """What an honest MFU is of OFU, from the least to the most of all nodes whose reports were compared."""
-    of_nodes = [honest_ratio(one.card, one.precision) for one in parts if one.total.gpu_seconds]
+    of_nodes = [honest_ratio(one.card, one.precision) for one in reports if one.total.gpu_seconds]
     if not of_nodes:
         return NOT_MEASURED
     return HonestRatio(min(each.low for each in of_nodes), max(each.high for each in of_nodes))
 
 
-def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _added(of_nodes: Iterable[Mapping[str, float]]) -> dict[str, float]:
     sums: dict[str, float] = {}
-    for name, seconds in (item for part in parts for item in part.items()):
+    for name, seconds in (item for one in of_nodes for item in one.items()):
         sums[name] = sums.get(name, 0.0) + seconds
     return sums
 
 
-def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:
-    """Sums are added, and the overhead is the last one. If one part is a lower bound, so is the whole."""
-    if not parts:
+def _merged_adjusted(adjusted: Sequence[Adjusted]) -> Adjusted | None:
+    """Sums are added, and the overhead is the last one. If one is a lower bound, so is the whole."""
+    if not adjusted:
         return None
     return replace(
-        parts[-1],
-        bound="lower" if any(one.bound == "lower" for one in parts) else parts[-1].bound,
-        utilization_seconds=math.fsum(one.utilization_seconds for one in parts),
-        gpu_seconds=math.fsum(one.gpu_seconds for one in parts),
+        adjusted[-1],
+        bound="lower" if any(one.bound == "lower" for one in adjusted) else adjusted[-1].bound,
+        utilization_seconds=math.fsum(one.utilization_seconds for one in adjusted),
+        gpu_seconds=math.fsum(one.gpu_seconds for one in adjusted),
     )

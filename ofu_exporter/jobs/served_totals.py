@@ -68,6 +68,6 @@ def _of(model: str, values: dict[tuple[str, str], float]) -> dict[str, float]:
     return {kind: value for (of, kind), value in values.items() if of == model}
 
 
-def merged_served(parts: Iterable[ServedTotals]) -> tuple[ServedTotals, ...]:
+def merged_served(totals: Iterable[ServedTotals]) -> tuple[ServedTotals, ...]:
     """What several engines or nodes served as one, by model."""
-    return served_totals(as_served(parts))
+    return served_totals(as_served(totals))

@@ -237,45 +237,45 @@ def _copied(source: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(source, name) for name in names}
 
 
-def merged(parts: Sequence[JobTotals]) -> JobTotals:
-    """One job's totals on several nodes or in several runs as one; `parts` must not be empty."""
-    latest = max(parts, key=lambda one: one.updated)
+def merged(totals: Sequence[JobTotals]) -> JobTotals:
+    """One job's totals on several nodes or in several runs as one; `totals` must not be empty."""
+    latest = max(totals, key=lambda one: one.updated)
     gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
-    runs = [run for one in parts for run in one.runs]
+    runs = [run for one in totals for run in one.runs]
     last_began = max((run.began for run in runs), default=-math.inf)
-    for one in parts:
+    for one in totals:
         is_last = not one.runs or one.ended is None or one.ended > last_began
         for each in one.gpus:
             gpu = each.model_copy(update={"in_last_run": each.in_last_run and is_last})
             gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
-    running = any(one.ended is None for one in parts)
-    reported = [one.reported for one in parts if one.reported]
+    running = any(one.ended is None for one in totals)
+    reported = [one.reported for one in totals if one.reported]
     whole = latest.model_copy(
         update={
-            "nodes": tuple(dict.fromkeys(node for one in parts for node in one.nodes)),
-            "simulated": any(one.simulated for one in parts),
-            "began": min(one.began for one in parts),
-            "held_since": min((at for one in parts if (at := one.held_since)), default=None),
-            "ended": None if running else max(one.ended or 0.0 for one in parts),
+            "nodes": tuple(dict.fromkeys(node for one in totals for node in one.nodes)),
+            "simulated": any(one.simulated for one in totals),
+            "began": min(one.began for one in totals),
+            "held_since": min((at for one in totals if (at := one.held_since)), default=None),
+            "ended": None if running else max(one.ended or 0.0 for one in totals),
             "gpus": tuple(gpus.values()),
             "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
-            "starting_seconds": known_sum(one.starting_seconds for one in parts),
-            "is_starting": any(one.is_starting for one in parts),
-            "starts": _last_starts(parts),
-            "restarts": max(one.restarts for one in parts),
+            "starting_seconds": known_sum(one.starting_seconds for one in totals),
+            "is_starting": any(one.is_starting for one in totals),
+            "starts": _last_starts(totals),
+            "restarts": max(one.restarts for one in totals),
         }
     )
     of_reports = merged_reported(reported, min(whole.gpu_count, 1.0))
-    served = merged_served(each for one in parts for each in one.served)
+    served = merged_served(each for one in totals for each in one.served)
     return whole.model_copy(update={"reported": of_reports, "served": served})
 
 
-def _last_starts(parts: Sequence[JobTotals]) -> tuple[tuple[float, float | None], ...]:
-    starts = {each for one in parts for each in one.starts}
+def _last_starts(totals: Sequence[JobTotals]) -> tuple[tuple[float, float | None], ...]:
+    starts = {each for one in totals for each in one.starts}
     return tuple(sorted(starts, key=lambda each: each[0])[-MOST_STARTS:])
 
 
@@ -285,13 +285,13 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
         for name in ("held_seconds", "observed_seconds", "utilization_seconds")
     }
     both = (first, second)
-    parts = {
+    known_sums = {
         "waiting_seconds": known_sum(one.waiting_seconds for one in both),
         "shared_seconds": known_sum(one.shared_seconds for one in both),
     }
     losses = _of_sums(first.sums.plus(second.sums))
     last = {"in_last_run": first.in_last_run or second.in_last_run}
-    return second.model_copy(update={**sums, **parts, **losses, **last})
+    return second.model_copy(update={**sums, **known_sums, **losses, **last})
 
 
 def _of_sums(sums: LossSums) -> dict[str, Any]:

@@ -35,7 +35,7 @@ Open = tuple[bool, bool]
 
 
 def spans_of(window: Window, utilization: float) -> list[ObservedSpan]:
-    """A window as spans, one for each of its parts. An OFU of 0 is exact, whatever the clock was."""
+    """A window as spans, one for each of its inner windows. An OFU of 0 is exact, whatever the clock was."""
     seconds, hz = window.gpu_seconds, window.sm_clock_hz
     points: tuple[float, ...] = ()
     variance = 0.0
@@ -45,21 +45,21 @@ def spans_of(window: Window, utilization: float) -> list[ObservedSpan]:
         points = (seconds, utilization * seconds, 1.0, hz, hz * hz)
     whole = Compared(0.0, utilization * seconds, seconds, variance, *points)
     whole = whole._replace(overstated_seconds=window.overstated * seconds)
-    starts = [window.start, *(part.end for part in window.parts[:-1])]
+    starts = [window.start, *(one.end for one in window.inner[:-1])]
     ends = [*starts[1:], window.end]
-    if not window.parts:
+    if not window.inner:
         return [ObservedSpan(window.start, window.end, whole)]
     return [
-        ObservedSpan(start, end, _share(whole, (end - start) / window.seconds, part.utilization))
-        for start, end, part in zip(starts, ends, window.parts, strict=True)
+        ObservedSpan(start, end, _share(whole, (end - start) / window.seconds, one.utilization))
+        for start, end, one in zip(starts, ends, window.inner, strict=True)
     ]
 
 
 def _share(whole: Compared, share: float, utilization: float) -> Compared:
-    """The sums of a part of a window. The errors of parts are independent, so its variance is in proportion."""
-    part = whole.part(share)
-    used = utilization * part.gpu_seconds
-    return part._replace(utilization_seconds=used, variance=whole.variance * share)
+    """The sums of an inner window. The errors of inner windows are independent, so its variance is in proportion."""
+    inner = whole.scaled(share)
+    used = utilization * inner.gpu_seconds
+    return inner._replace(utilization_seconds=used, variance=whole.variance * share)
 
 
 def with_spans(
@@ -93,8 +93,7 @@ def observed(
     usage: Iterable[GpuUsage], start: float, end: float, open_ends: Open = (True, True)
 ) -> Compared:
     """What was observed on some GPUs from `start` to `end`."""
-    parts = [each for gpu in usage for each in _of_gpu(gpu.recent, start, end, open_ends)]
-    return total_sums(parts)
+    return total_sums(each for gpu in usage for each in _of_gpu(gpu.recent, start, end, open_ends))
 
 
 def total_sums(sums: Iterable[Compared]) -> Compared:
@@ -117,7 +116,7 @@ def _of_gpu(
             beyond = _ofu(recent, place - inwards, -math.inf, math.inf)
             yield _cut(span.sums, inside, beside, beyond)
         else:
-            yield span.sums.part(inside)
+            yield span.sums.scaled(inside)
 
 
 def _ofu(recent: Sequence[ObservedSpan], place: int, start: float, end: float) -> float | None:
@@ -136,4 +135,4 @@ def _cut(whole: Compared, inside: float, beside: float | None, beyond: float | N
         likely = used
     likely = min(max(likely, least), largest)
     off = math.hypot((largest - least) / math.sqrt(12), likely - (largest + least) / 2)
-    return whole.part(inside)._replace(utilization_seconds=likely, edge_seconds=off)
+    return whole.scaled(inside)._replace(utilization_seconds=likely, edge_seconds=off)

@@ -53,7 +53,7 @@ def joined(windows: Sequence[Window]) -> Window:
         utilization=_mean([window.utilization or 0.0 for window in windows], times),
         stderr=math.sqrt(squares) / math.fsum(times) if len(errors) == len(windows) else None,
         clock_method=min((window.clock_method for window in windows), key=METHODS.index),
-        parts=(),
+        inner=(),
         activity=_activity(windows, times),
         losses=_losses(windows, times),
     )
@@ -73,11 +73,11 @@ def _activity(windows: Sequence[Window], times: Sequence[float]) -> Activity:
 
 
 def _losses(windows: Sequence[Window], times: Sequence[float]) -> Losses:
-    """Where the rest of the peak went, over all of the time; none where the windows know different parts."""
-    parts = windows[-1].losses.keys()
-    if any(window.losses.keys() != parts for window in windows):
+    """Where the rest of the peak went, over all of the time; none where the windows know different losses."""
+    losses = windows[-1].losses.keys()
+    if any(window.losses.keys() != losses for window in windows):
         return {}
-    return {loss: _mean([window.losses[loss] for window in windows], times) for loss in parts}
+    return {loss: _mean([window.losses[loss] for window in windows], times) for loss in losses}
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -150,8 +150,8 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     the GPU is there, this part of it is not, and another part may be made with its id.
     """
     uuids = {gpu.uuid for gpu in named.values()}
-    parts = shares(named.values(), tick.rows)
-    states = {key: _described(state, gpu, parts[key], tick.rows) for key, gpu in named.items()}
+    share_of = shares(named.values(), tick.rows)
+    states = {key: _described(state, gpu, share_of[key], tick.rows) for key, gpu in named.items()}
     gone = [
         (state.at if gpu_state.seen_at is None else gpu_state.seen_at, key, gpu_state)
         for key, gpu_state in state.gpus.items()

@@ -43,8 +43,8 @@ class Track:
         self._advance(max(last, first))
         for place in range(first, max(last, first) + 1):
             inside = min(end, (place + 1) * self.step) - max(start, place * self.step)
-            part = inside / (end - start) if end > start else 1.0
-            self._add(place, value * part, seconds * part)
+            share = inside / (end - start) if end > start else 1.0
+            self._add(place, value * share, seconds * share)
 
     def _add(self, place: int, value: float, seconds: float) -> None:
         if self._newest is not None and place > self._newest - self._size:

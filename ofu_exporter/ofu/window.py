@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.ofu import cycles, formula, parts
+from ofu_exporter.ofu import cycles, formula, peak_split
 from ofu_exporter.ofu.clock import ClockCurve, ClockMemory, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, CycleVerdict, Expected
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
@@ -17,16 +17,16 @@ from ofu_exporter.values.reading import (
     SHORTEST_WINDOW_SECONDS,
     ActivitySample,
     ClockSample,
+    InnerWindow,
     Reading,
     Window,
-    WindowPart,
 )
 from ofu_exporter.values.reasons import Reason, Rejection
 
 CLOCK_HEADROOM = 1.1
 """NVML's maximum clock may be off by a few MHz; a clock above this multiple is another field's value."""
 TILED_SECONDS = 1e-3
-"""The times of a window's parts are rounded, so the parts may cover this many seconds less than the window."""
+"""The times of a window's samples are rounded, so the samples may cover this many seconds less than the window."""
 
 # A late thread makes a window longer than was asked for; the mean over it is still true.
 _ACCEPTED_SECONDS = (0.9 * SHORTEST_WINDOW_SECONDS, 2 * LONGEST_WINDOW_SECONDS)
@@ -89,8 +89,10 @@ def measure(
     if verdict.implausible:
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
     window = _window(reading, rating, polled, verdict, limit_hz, share)
-    window = window._replace(parts=_parts(window, reading, rating, clock))
-    window, refused_activity = parts.split(window, rating.links, rating.memory_bytes_per_second)
+    window = window._replace(inner=_inner_windows(window, reading, rating, clock))
+    window, refused_activity = peak_split.split(
+        window, rating.links, rating.memory_bytes_per_second
+    )
     return Outcome(
         window=window,
         trust=verdict.trust,
@@ -132,10 +134,10 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     samples = _samples(reading, believed)
     seconds = reading.end - reading.start
     *elapsed, cycles = clock.cycles([*(each[:2] for each in samples), (reading.start, reading.end)])
-    all_parts = math.fsum(elapsed)
+    all_seconds = math.fsum(elapsed)
 
     def share(activity: Iterable[float]) -> float:
-        return math.fsum(map(operator.mul, activity, elapsed)) / all_parts
+        return math.fsum(map(operator.mul, activity, elapsed)) / all_seconds
 
     per_hz = [_per_hz(each.tensor_active, each.pipes, rating) for each in samples]
     cycles_error = clock.error([Weighed(reading.start, reading.end, 1.0)])
@@ -155,9 +157,9 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
-def _parts(
+def _inner_windows(
     window: Window, reading: Reading, rating: Rating, clock: ClockCurve
-) -> tuple[WindowPart, ...]:
+) -> tuple[InnerWindow, ...]:
     """How the OFU of a window lay in it, by the activity of its samples and the clock of their time."""
     samples = reading.shape or reading.samples
     values = [each.tensor_active for each in samples]
@@ -171,8 +173,8 @@ def _parts(
     whole = (window.utilization or 0.0) * window.seconds
     scale = whole / math.fsum(used) if math.fsum(used) else 0.0
     return tuple(
-        WindowPart(each.end, scale * part / (each.end - each.start))
-        for each, part in zip(samples, used, strict=True)
+        InnerWindow(each.end, scale * weight / (each.end - each.start))
+        for each, weight in zip(samples, used, strict=True)
     )
 
 
@@ -190,8 +192,8 @@ def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySa
         whole = reading.tensor_active or 0.0
         return [ActivitySample(reading.start, reading.end, whole, believed, reading.activity.sm)]
     return [
-        part._replace(pipes={name: part.pipes[name] for name in believed})
-        for part in reading.samples
+        sample._replace(pipes={name: sample.pipes[name] for name in believed})
+        for sample in reading.samples
     ]
 
 
@@ -212,7 +214,7 @@ def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) ->
 
 
 def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float) -> Expected:
-    activity = [part.tensor_active for part in reading.samples] or [polled.tensor_active]
+    activity = [sample.tensor_active for sample in reading.samples] or [polled.tensor_active]
     return Expected(
         seconds=reading.end - reading.start,
         tensor_active=(min(activity), max(activity)),
@@ -304,8 +306,8 @@ def _ratio_rejection(value: float | None) -> Rejection | None:
 
 
 def _activity_rejection(reading: Reading) -> Rejection | None:
-    """Why the tensor activity cannot be true, of the window or of any part of it."""
-    values = [reading.tensor_active, *[part.tensor_active for part in reading.samples]]
+    """Why the tensor activity cannot be true, of the window or of any sample in it."""
+    values = [reading.tensor_active, *[sample.tensor_active for sample in reading.samples]]
     return next(filter(None, map(_ratio_rejection, values)), None)
 
 
@@ -313,7 +315,7 @@ def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejectio
     """The pipes whose ratios can be true, and a rejection for each other pipe: a bad pipe does not cost the window."""
     believed, refused = {}, []
     for pipe, value in reading.pipes.items():
-        values = [value, *[part.pipes.get(pipe, math.nan) for part in reading.samples]]
+        values = [value, *[sample.pipes.get(pipe, math.nan) for sample in reading.samples]]
         rejection = next(filter(None, map(_ratio_rejection, values)), None)
         if rejection is None:
             believed[pipe] = value

@@ -203,7 +203,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "cycles": event.cycles,
             "pace": event.pace or None,
             "evidence": event.evidence,
-            "parts": [_encode_part(part, epoch) for part in event.samples] or None,
+            "parts": [_encode_sample(each, epoch) for each in event.samples] or None,
             "counts": None if event.counts else False,
             "edge_seconds": event.edge_seconds or None,
             "cut_seconds": event.cut_seconds or None,
@@ -239,10 +239,10 @@ def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
     return {} if limits is None else {"clock_limits": [limit.value for limit in limits]}
 
 
-def _encode_part(part: ActivitySample, epoch: float) -> list[Any]:
-    times = (round(at - epoch, 6) for at in (part.start, part.end))
-    sm = [] if part.sm is None else [part.sm]
-    return [*times, part.tensor_active, dict(part.pipes), *sm]
+def _encode_sample(sample: ActivitySample, epoch: float) -> list[Any]:
+    times = (round(at - epoch, 6) for at in (sample.start, sample.end))
+    sm = [] if sample.sm is None else [sample.sm]
+    return [*times, sample.tensor_active, dict(sample.pipes), *sm]
 
 
 def encode_gpu(gpu: Gpu) -> dict[str, Any]:

@@ -114,10 +114,10 @@ class ReportBook:
             with self._lock:
                 self._check_pace(owner.key)
                 before = self._follow_run(owner)
-                known = before.reported_facts if before else None
+                facts = before.reported_facts if before else None
             # It may count a model: not under the lock.
             count = partial(self._counted, report.job_id, sender)
-            whole = completed(report, known, owner.hardware, self.policy.recipes, count)
+            whole = completed(report, facts, owner.hardware, self.policy.recipes, count)
             with self._lock:
                 return self._take(whole, owner)
         except ReportError as error:

@@ -22,7 +22,7 @@ SETTLED_AFTER_SECONDS = 65.0
 """Time after which every window of a span has arrived. A window has 30 s at most, and comes up to 30 s late."""
 GRAIN_SECONDS = 5.0
 """Spans that follow each other are kept as one up to this length: reports may come 200 times a second."""
-PARTS = 120
+SPANS_OF_HORIZON = 120
 """Approximate number of spans in a horizon: settled spans that follow each other are joined."""
 SLACK_SECONDS = 1.0
 """Two reports of a job may overlap by this much, because the two clocks are read one after the other. Reports with
@@ -101,7 +101,7 @@ def summed(
     life, done = coverage.life, [span for span in before if span.end > now - horizon]
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)
-        _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
+        _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / SPANS_OF_HORIZON))
     recent_sums = total_sums(span.sums for span in done if span.end > now - horizon)
     return Coverage((*done, *waiting), life, len(done), recent_sums, coverage.reported_until)
 

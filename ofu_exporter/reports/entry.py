@@ -160,7 +160,7 @@ class Entry:
         self, completed: Completed, owner: Owner, lines: RunLines, policy: Policy, now: Instant
     ) -> Receipt:
         """Enter a report, and compare. Raises ReportError; then nothing has changed."""
-        report, known, stated = completed
+        report, facts, stated = completed
         reached_at = not_ahead("end", now.unix if report.end is None else report.end, now)
         interval = None
         if stated.mfu is not None:
@@ -168,14 +168,14 @@ class Entry:
             interval = interval_of(report, self.coverage.reported_until, began, now, self.at)
             self.coverage = extended(self.coverage, interval.start, interval.end, stated.mfu)
             self.at = interval.unix_end
-        self.facts, self.model = known
+        self.facts, self.model = facts
         self.hardware, self.peak_flops = owner.hardware, stated.peak_flops
-        self.framework = self.framework or framework_name(known.facts.framework)
+        self.framework = self.framework or framework_name(self.facts.framework)
         self.heard_at = now.monotonic
         self.outcomes["accepted"] += 1
         if report.trace:
             self.take_trace(report.trace.summary(reached_at))
-        run = known.facts.run or ""
+        run = self.facts.run or ""
         self.progress = lines.after_report(self.progress, report, run, owner, reached_at)
         self.compare(owner, policy, now.monotonic)
         return Receipt(owner, stated, interval)

@@ -45,7 +45,7 @@ class Completed(NamedTuple):
     """A report with what its job said earlier."""
 
     report: MfuReport
-    known: ReportedFacts
+    facts: ReportedFacts
     stated: Stated
 
 

@@ -35,10 +35,10 @@ class Hosts:
     """The names under which requests that read are answered."""
 
     def __init__(
-        self, allowed: str = "", own: Iterable[str] = (), telemetry_path: str = _METRICS
+        self, allowed: str = "", own_names: Iterable[str] = (), telemetry_path: str = _METRICS
     ) -> None:
         """`allowed` is one or more names with commas; `.DOMAIN` stands for all names in it, `*` for every name."""
-        self._own = {name.lower() for name in (*own, socket.gethostname())}
+        self._own = {name.lower() for name in (*own_names, socket.gethostname())}
         self._metrics = (_METRICS, telemetry_path)
         self.allow(allowed)
 

@@ -123,8 +123,8 @@ def shown_url(url: str) -> str:
 def no_answer(error: Exception) -> str:
     """Why nothing came back, without a password."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    said = shown_url(why)
-    return f"does not answer: {said if len(said) <= MOST_WHY else f'{said[:MOST_WHY]}...'}"
+    shown_why = shown_url(why)
+    return f"does not answer: {shown_why if len(shown_why) <= MOST_WHY else f'{shown_why[:MOST_WHY]}...'}"
 
 
 def _split(server: str) -> urllib.parse.SplitResult:

@@ -18,7 +18,7 @@ YamlPath = Sequence[str | int]
 """Keys and numbers that lead to a value: ("jobs", 2, "gpus")."""
 
 
-class YamlPart(BaseModel):
+class YamlSection(BaseModel):
     """A part of a file: frozen, and a key that it does not know is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

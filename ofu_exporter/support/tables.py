@@ -39,12 +39,12 @@ class TextTable(NamedTuple):
         return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
 
 
-TextPart = str | TextTable
+TextBlock = str | TextTable
 
 
-def text(parts: Iterable[TextPart]) -> str:
+def text(blocks: Iterable[TextBlock]) -> str:
     """Lines and tables for a terminal, one below another. A name from outside cannot begin a line of its own."""
-    return "\n".join(part.plain() if isinstance(part, TextTable) else shown(part) for part in parts)
+    return "\n".join(one.plain() if isinstance(one, TextTable) else shown(one) for one in blocks)
 
 
 RowT = TypeVar("RowT")

@@ -93,8 +93,8 @@ class _ByName(dict[int, TableT]):
         self._texts, self._says = timeline.names.texts, says
 
     def __missing__(self, number: int) -> TableT:
-        self[number] = said = self._says(self._texts[number])
-        return said
+        self[number] = table = self._says(self._texts[number])
+        return table
 
 
 class Launches:

@@ -76,8 +76,8 @@ class ProcessRegistry:
         pid = message.pids[0] if isinstance(message, DaemonQuestion) else message.pid
         if process is None:
             job, pod = self._groups(peer.pid)
-            said = str(message.job) if message.job > 0 else ""
-            process = Process(peer, pid, job or said, pod, bool(job), now)
+            stated_job = str(message.job) if message.job > 0 else ""
+            process = Process(peer, pid, job or stated_job, pod, bool(job), now)
             of_user[peer.address] = process
         process.seen, process.pid = now, pid
         if isinstance(message, DaemonQuestion):

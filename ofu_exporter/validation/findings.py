@@ -8,7 +8,7 @@ from typing import Any
 
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.support import tables
-from ofu_exporter.support.tables import LEFT, TextPart, TextTable
+from ofu_exporter.support.tables import LEFT, TextBlock, TextTable
 from ofu_exporter.validation import Product, Trial, accuracy, clocks
 from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors, Noise
 from ofu_exporter.validation.clocks import Domain
@@ -119,7 +119,7 @@ def _results(trials: Sequence[Trial], rating: Rating) -> tuple[Result, ...]:
     return tuple(compared for each in trials if (compared := result(each, rating)))
 
 
-def _lines(findings: Findings) -> Iterator[TextPart]:
+def _lines(findings: Findings) -> Iterator[TextBlock]:
     header = findings.header
     if header.simulated:
         yield SIMULATED
@@ -140,7 +140,7 @@ def _lines(findings: Findings) -> Iterator[TextPart]:
     yield from _domains(findings)
 
 
-def _accuracy(findings: Findings) -> Iterator[TextPart]:
+def _accuracy(findings: Findings) -> Iterator[TextBlock]:
     if not findings.rows:
         return
     yield ""
@@ -183,7 +183,7 @@ def _cells(
     )
 
 
-def _curve(findings: Findings) -> Iterator[TextPart]:
+def _curve(findings: Findings) -> Iterator[TextBlock]:
     squares = [point for point in accuracy.curve(findings.compared) if point.kind == "square"]
     if not squares:
         return
@@ -200,7 +200,7 @@ def _overheads(point: CurvePoint) -> str:
     return f"{names} / {counted}"
 
 
-def _speed_ups(findings: Findings) -> Iterator[TextPart]:
+def _speed_ups(findings: Findings) -> Iterator[TextBlock]:
     squares = accuracy.speed_ups(findings.compared)
     if not squares:
         return
@@ -213,7 +213,7 @@ def _speed_ups(findings: Findings) -> Iterator[TextPart]:
     yield from _grid("SIDE", cells)
 
 
-def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[TextPart]:
+def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[TextBlock]:
     """A table of cells by row and column."""
     columns = list(dict.fromkeys(column for _, column in cells))
     lines = [(corner, *columns)]
@@ -222,7 +222,7 @@ def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[TextPar
     yield from _table(lines)
 
 
-def _noise(noise: Noise | None) -> Iterator[TextPart]:
+def _noise(noise: Noise | None) -> Iterator[TextBlock]:
     if noise is None:
         return
     yield ""
@@ -240,7 +240,7 @@ def _noise(noise: Noise | None) -> Iterator[TextPart]:
         yield from _table(lines)
 
 
-def _domains(findings: Findings) -> Iterator[TextPart]:
+def _domains(findings: Findings) -> Iterator[TextBlock]:
     if not findings.domains:
         return
     yield ""
@@ -280,6 +280,6 @@ def _mhz(value: float | None) -> str:
     return "-" if value is None else f"{value / 1e6:.0f} MHz"
 
 
-def _table(lines: Sequence[Sequence[str]]) -> Iterator[TextPart]:
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[TextBlock]:
     head, *rows = lines
     yield TextTable(head, [LEFT] * len(head), rows)

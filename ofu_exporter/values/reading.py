@@ -178,7 +178,7 @@ class Fault:
         show(self, ("detail",))
 
 
-class WindowPart(NamedTuple):
+class InnerWindow(NamedTuple):
     """A part of a window, which begins where the part before ends."""
 
     end: float
@@ -201,7 +201,7 @@ class Window(NamedTuple):
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0
     """Part of a whole GPU that the window counts as."""
-    parts: tuple[WindowPart, ...] = ()
+    inner: tuple[InnerWindow, ...] = ()
     """How the OFU lay in the window; none where only the whole is known."""
     clock_limits: tuple[ClockLimit, ...] | None = None
     """What held the SM clock down at its end; None where nobody says."""

@@ -196,7 +196,7 @@ class Compared(NamedTuple):
     def plus(self, other: Compared) -> Compared:
         return Compared(*(one + more for one, more in zip(self, other, strict=True)))
 
-    def part(self, share: float) -> Compared:
+    def scaled(self, share: float) -> Compared:
         """A share of all sums, and its square of the variance."""
         return Compared(*(share * each for each in self))._replace(
             variance=share * share * self.variance

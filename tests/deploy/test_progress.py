@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history.progress_sums import NoProgress
 from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.fleet.pages.tables import facts
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
@@ -84,7 +84,7 @@ def over(client: PrometheusClient, name: str, by: str, end: float) -> dict[tuple
 def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> dict[tuple[str, ...], float]:
     """The report multiplies out to the work of the progress, and says what else was worked; gives what it says that
     jobs lost, by job and reason."""
-    reader = PartReader(client)
+    reader = ChunkReader(client)
     history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
     prices = Prices(currency="EUR", gpu_hour={"*": 2.0})
     report = fleet_report(history, ReportOptions("user", prices), reader)
@@ -118,7 +118,7 @@ def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> dict[tuple[st
 def check_before(client: PrometheusClient, fleet: ProgressFleet) -> None:
     """What stands beside each factor is what a report over the half before says of it, hour by hour."""
     half = fleet.hours / 2 * HOUR
-    reader, options = PartReader(client), ReportOptions("user", Prices())
+    reader, options = ChunkReader(client), ReportOptions("user", Prices())
     first, second = (
         fleet_report(read_history(reader, begin, begin + half), options, reader)
         for begin in (BEGIN, BEGIN + half)
@@ -175,7 +175,7 @@ def test_without_rules_the_chain_is_rough_and_says_so(tmp_path: Path) -> None:
     fleet = progress_fleet.planned(1)
     with stored_pages(tmp_path, fleet.pages()) as prometheus:
         client = PrometheusClient(prometheus.url)
-        reader = PartReader(client)
+        reader = ChunkReader(client)
         history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
         report = fleet_report(history, ReportOptions("user", Prices()), reader)
         client.close()
@@ -219,7 +219,7 @@ def test_of_a_job_with_old_agents_what_is_not_watched_is_said_and_not_lost(
     fleet = HalfOld(nodes, [PlannedRun("7", nodes, 300, stretches)], 2)
     names = f"{NAMES} {HOURS} {WATCHED}" if recorded else ""
     with engine(name, fleet, names, tmp_path) as client:
-        reader = PartReader(client)
+        reader = ChunkReader(client)
         history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
         report = fleet_report(history, ReportOptions("user", Prices()), reader)
     whole, near = report.progress[0], pytest.approx

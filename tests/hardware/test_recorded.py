@@ -16,7 +16,7 @@ import pytest
 from ofu_exporter.ofu import formula
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
-from ofu_exporter.ofu.parts import believable, losses
+from ofu_exporter.ofu.peak_split import believable, losses
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import READ_CLOCK_EXCESS, Activity
 from ofu_exporter.values.reported import Compared, Verdict

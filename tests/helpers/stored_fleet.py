@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ofu_exporter.fleet.parts import HOURS_AT_ONCE, PartReader
+from ofu_exporter.fleet.chunks import HOURS_AT_ONCE, ChunkReader
 from ofu_exporter.fleet.prometheus import LOOK_BACK, PrometheusClient
 from tests.deploy.monitoring import VictoriaMetrics, program
 from tests.deploy.promtool import ORDER, RULES, groups
@@ -256,9 +256,9 @@ def stored_pages(folder: Path, text: str) -> Iterator[Prometheus]:
 
 
 @contextmanager
-def reading(url: str, at_once: int = HOURS_AT_ONCE) -> Iterator[PartReader]:
+def reading(url: str, at_once: int = HOURS_AT_ONCE) -> Iterator[ChunkReader]:
     """Reads from a server, of which nothing may be missing in the end."""
-    reader = PartReader(PrometheusClient(url), hours_at_once=at_once)
+    reader = ChunkReader(PrometheusClient(url), hours_at_once=at_once)
     try:
         yield reader
     finally:

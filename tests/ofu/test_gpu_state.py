@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading
-from ofu_exporter.ofu.parts import GRAIN_SECONDS
+from ofu_exporter.ofu.peak_split import GRAIN_SECONDS
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership

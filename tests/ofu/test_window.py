@@ -360,8 +360,8 @@ def test_a_window_tells_how_its_ofu_lay_by_the_clock_of_each_time() -> None:
     whole = replace(reading(tensor=mean, hz=()), clocks=tuple(clocks), shape=shape)
     window = measured(whole).window
     assert window is not None
-    assert [part.end for part in window.parts] == [1.0, 2.0, 3.0, 4.0, 5.0]
-    ofus = [part.utilization for part in window.parts]
+    assert [one.end for one in window.inner] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    ofus = [one.utilization for one in window.inner]
     assert ofus == pytest.approx([0.6 * 1400 / 1830] * 4 + [0.0], rel=0.02)
     assert math.fsum(ofus) / 5 == pytest.approx(window.utilization)
 
@@ -380,5 +380,5 @@ def test_samples_that_do_not_tell_how_a_window_lay_leave_it_whole(
 ) -> None:
     window = measured(replace(reading(), shape=shape)).window
     assert window is not None
-    assert window.parts == ()
+    assert window.inner == ()
     assert window.utilization == pytest.approx(0.5 * 1400 / 1830)

@@ -18,8 +18,8 @@ from ofu_exporter.reports.coverage import (
     AHEAD_SECONDS,
     FIRST_SECONDS,
     GRAIN_SECONDS,
-    PARTS,
     SETTLED_AFTER_SECONDS,
+    SPANS_OF_HORIZON,
     Coverage,
     Interval,
     extended,
@@ -437,7 +437,7 @@ def test_memory_is_bounded_however_often_a_job_reports(horizon: float, gap: floa
             window = used((max(now - RECENT_SECONDS, 0.0), now, 0.5))
             account = summed(account, [window], now, horizon)
             most = max(most, len(account.spans))
-    assert most <= 2 * PARTS
+    assert most <= 2 * SPANS_OF_HORIZON
     covered = (now - LATER - GRAIN_SECONDS) * seconds / (seconds + gap)
     assert account.life.gpu_seconds == pytest.approx(covered, rel=0.01)
     assert account.life.mfu == pytest.approx(0.4)

@@ -62,8 +62,8 @@ def test_a_model_that_cannot_be_counted_may_be_all_that_a_report_has() -> None:
 
 
 def test_another_batch_is_another_model() -> None:
-    first = completed(said(mfu=0.4, model=LLAMA), None, ONE, None).known
-    other = completed(said(mfu=0.4, model={**LLAMA, "batch_size": 2}), first, ONE, None).known
+    first = completed(said(mfu=0.4, model=LLAMA), None, ONE, None).facts
+    other = completed(said(mfu=0.4, model={**LLAMA, "batch_size": 2}), first, ONE, None).facts
     assert other.model != first.model
 
 

@@ -44,7 +44,7 @@ def request(
     ],
 )
 def test_addresses_and_names_that_nobody_else_can_have_are_read(host: str) -> None:
-    assert Hosts(own=[OWN]).admits(request(host))
+    assert Hosts(own_names=[OWN]).admits(request(host))
 
 
 @every(
@@ -65,7 +65,7 @@ def test_addresses_and_names_that_nobody_else_can_have_are_read(host: str) -> No
     )
 )
 def test_any_other_name_is_refused_over_loopback(host: str, path: str) -> None:
-    assert not Hosts(own=[OWN]).admits(request(host, path))
+    assert not Hosts(own_names=[OWN]).admits(request(host, path))
 
 
 def test_two_names_or_none_are_refused() -> None:

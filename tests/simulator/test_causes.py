@@ -8,7 +8,7 @@ import random
 import pytest
 
 from ofu_exporter.ofu.causes import certain_cause
-from ofu_exporter.ofu.parts import split
+from ofu_exporter.ofu.peak_split import split
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums, NoTensorCause
 from ofu_exporter.values.reading import Activity, Window

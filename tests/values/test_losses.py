@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.parts import losses, split
+from ofu_exporter.ofu.peak_split import losses, split
 from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums
 from ofu_exporter.values.reading import NO_ACTIVITY, Activity, Window
-from tests.ofu.test_parts import windows
+from tests.ofu.test_peak_split import windows
 
 MERGED = {
     Loss.ENGINE_WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS),

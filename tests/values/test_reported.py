@@ -47,4 +47,4 @@ def test_one_window_without_an_error_costs_no_verdict() -> None:
 
 def test_a_part_has_its_share_of_sums_and_the_square_of_that_of_the_variance() -> None:
     whole = Compared(4.0, 2.0, 8.0, 16.0, edge_seconds=4.0)
-    assert whole.part(0.5) == Compared(2.0, 1.0, 4.0, 4.0, edge_seconds=2.0)
+    assert whole.scaled(0.5) == Compared(2.0, 1.0, 4.0, 4.0, edge_seconds=2.0)

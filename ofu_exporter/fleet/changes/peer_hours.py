@@ -12,10 +12,10 @@ from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.changes.survey import OfuSeries
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import FleetHistory
 from ofu_exporter.fleet.history.queries import GPU, Quantity
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.series import Series as Answer
 
 _OF_JOB = 'ofu_gpu_info{job_id!="",CLUSTER}'
@@ -84,7 +84,7 @@ class NodeHours:
 
 
 class PeerReader(HourReader):
-    def __init__(self, reader: PartReader, history: FleetHistory) -> None:
+    def __init__(self, reader: ChunkReader, history: FleetHistory) -> None:
         super().__init__(reader, history)
         self._models: dict[tuple[str, str], str] = {}
 

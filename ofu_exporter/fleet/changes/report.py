@@ -30,11 +30,11 @@ from ofu_exporter.fleet.changes_result import (
     SeriesKind,
     ShareRow,
 )
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobHistory, JobSums
 from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import DAY, TimeSpan
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated_jobs
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
@@ -59,7 +59,7 @@ class Collected:
 
 
 def compare_all(
-    reader: PartReader, times: tuple[float, float], kinds: Sequence[SeriesKind]
+    reader: ChunkReader, times: tuple[float, float], kinds: Sequence[SeriesKind]
 ) -> tuple[Collected, FleetReport]:
     """What is compared, and the report over the same time."""
     history = read_history(reader, *times)
@@ -69,7 +69,7 @@ def compare_all(
 
 
 def collect(
-    reader: PartReader,
+    reader: ChunkReader,
     history: FleetHistory,
     jobs: Sequence[JobRow],
     kinds: Sequence[SeriesKind],

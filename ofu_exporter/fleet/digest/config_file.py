@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.support import checked_yaml
-from ofu_exporter.support.checked_yaml import YamlPart
+from ofu_exporter.support.checked_yaml import YamlSection
 from ofu_exporter.support.durations import Seconds
 
 NAME = "{name}"
@@ -47,7 +47,7 @@ def _address(text: str) -> str:
     return text
 
 
-class Exemptions(YamlPart):
+class Exemptions(YamlSection):
     """Jobs that nobody is asked to do anything about."""
 
     partitions: tuple[Pattern, ...] = Field(default=(), description="Interactive ones.")
@@ -60,7 +60,7 @@ class Exemptions(YamlPart):
     )
 
 
-class SendConfig(YamlPart):
+class SendConfig(YamlSection):
     """Where digests go."""
 
     url: str = Field(
@@ -85,7 +85,7 @@ class SendConfig(YamlPart):
         return self.to is not None or self.addresses is not None
 
 
-class DigestConfig(YamlPart):
+class DigestConfig(YamlSection):
     """A site's settings for digests."""
 
     exempt: Exemptions = Exemptions()

@@ -15,10 +15,10 @@ from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
 from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE_OFU
 from ofu_exporter.fleet.changes.series import HourReader
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.answers import job_of
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.history.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.support.percent import ratio
@@ -132,7 +132,7 @@ class FleetSigns(NamedTuple):
     """The target OFU of partitions in the site's rules."""
 
 
-def read_signs(reader: PartReader, history: FleetHistory, with_dram: bool) -> FleetSigns:
+def read_signs(reader: ChunkReader, history: FleetHistory, with_dram: bool) -> FleetSigns:
     """The signs of all jobs and partitions. The reader's list of missing parts has what could not be read."""
     signs = _SignReader(reader, history)
     return FleetSigns(signs.of_jobs(with_dram), signs.targets())

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TypeVar
 
+from ofu_exporter.fleet.chunks import Answers, ChunkReader
 from ofu_exporter.fleet.history.fleet_history import ClusterHour, ClusterJob, FleetHistory, HourSums
 from ofu_exporter.fleet.history.queries import Quantity, looks_into
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, successive_hours
-from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.series import Series
 
 KeyT = TypeVar("KeyT", bound=tuple[str, ...])
@@ -18,7 +18,7 @@ KeyT = TypeVar("KeyT", bound=tuple[str, ...])
 class HistoryAnswers:
     """The answers of a server about one history."""
 
-    def __init__(self, reader: PartReader, history: FleetHistory, jobs: str = "") -> None:
+    def __init__(self, reader: ChunkReader, history: FleetHistory, jobs: str = "") -> None:
         """`jobs`: a matcher of PromQL for the jobs that are wanted; all jobs without it."""
         self._reader = reader
         self._history = history

@@ -43,7 +43,7 @@ class JobSums:
     idle_joules: float = 0.0
     """Of these, in windows in which no kernel ran, as far as one job had the GPU for the whole hour."""
     lost: dict[str, float] = field(default_factory=dict)
-    """Where the rest of the peak went, by part: utilized + lost - gained = observed, where all of it is known."""
+    """Where the rest of the peak went, by loss: utilized + lost - gained = observed, where all of it is known."""
 
     def add(self, other: JobSums) -> None:
         """Add each of them, by name: a loop over names takes three times as long, for each hour of each job."""
@@ -57,8 +57,8 @@ class JobSums:
         self.gained += other.gained
         self.joules += other.joules
         self.idle_joules += other.idle_joules
-        for part, hours in other.lost.items():
-            self.lost[part] = self.lost.get(part, 0.0) + hours
+        for loss, hours in other.lost.items():
+            self.lost[loss] = self.lost.get(loss, 0.0) + hours
 
     def add_hour(self, hour: HourSums) -> None:
         held, observed, utilized, compared, compared_mfu, compared_utilized = hour
@@ -72,25 +72,25 @@ class JobSums:
     def add_one(self, name: str, value: float) -> None:
         self.add_each(name, [value])
 
-    def add_each(self, name: str, values: Iterable[float], part: str = "") -> None:
-        """Add values, one by one, to one of the sums; to what was lost, by its part."""
-        total: float = self.lost.get(part, 0.0) if name == "lost" else getattr(self, name)
+    def add_each(self, name: str, values: Iterable[float], loss: str = "") -> None:
+        """Add values, one by one, to one of the sums; to what was lost, by its loss."""
+        total: float = self.lost.get(loss, 0.0) if name == "lost" else getattr(self, name)
         for value in values:
             total += value
         if name == "lost":
-            self.lost[part] = total
+            self.lost[loss] = total
         else:
             setattr(self, name, total)
 
-    def part(self, share: float) -> JobSums:
+    def scaled(self, share: float) -> JobSums:
         """This share of the hours held, observed, utilized and idle."""
         sums = JobSums(share * self.held, share * self.observed, share * self.utilized)
         sums.idle = share * self.idle
         return sums
 
     @property
-    def parts(self) -> dict[str, float]:
-        """What was lost by part, the clock's without the gain; what no counter split is `unsplit`."""
+    def net_losses(self) -> dict[str, float]:
+        """What was lost by loss, the clock's without the gain; what no counter split is `unsplit`."""
         names = [str(loss.value) for loss in Loss]
         net = {name: self.lost[name] for name in names if name in self.lost}
         if self.gained:

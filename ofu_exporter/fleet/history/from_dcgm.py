@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from ofu_exporter.fleet.chunks import Answers, ChunkReader
 from ofu_exporter.fleet.history.answers import add_up
 from ofu_exporter.fleet.history.dcgm_queries import (
     CROWDED,
@@ -31,7 +32,6 @@ from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, J
 from ofu_exporter.fleet.history.progress_sums import ProgressSums
 from ofu_exporter.fleet.history.queries import NAMES
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.hardware import mig_shares
@@ -79,7 +79,7 @@ class _Gpus(NamedTuple):
 
 
 @collector_paused()
-def read_dcgm_history(reader: PartReader, start: float, end: float) -> FleetHistory:
+def read_dcgm_history(reader: ChunkReader, start: float, end: float) -> FleetHistory:
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
     clock = ServerClock()
     history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
@@ -91,7 +91,7 @@ def read_dcgm_history(reader: PartReader, start: float, end: float) -> FleetHist
 
 
 class _Pages:
-    def __init__(self, reader: PartReader, history: FleetHistory) -> None:
+    def __init__(self, reader: ChunkReader, history: FleetHistory) -> None:
         self._reader = reader
         self._history = history
         self._doubts: dict[ClusterJob | None, float] = defaultdict(float)

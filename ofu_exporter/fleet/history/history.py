@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
+from ofu_exporter.fleet.chunks import Answers, ChunkReader
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.history.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.history.answers import (
@@ -34,13 +35,12 @@ from ofu_exporter.fleet.history.progress_reader import ProgressReader
 from ofu_exporter.fleet.history.queries import NAMES, Quantity
 from ofu_exporter.fleet.history.served import read_served
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
-from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.series import Series
 
 
 @collector_paused()
-def read_history(reader: PartReader, start: float, end: float, jobs: str = "") -> FleetHistory:
+def read_history(reader: ChunkReader, start: float, end: float, jobs: str = "") -> FleetHistory:
     """Everything that a report needs, or what is known of the jobs that a matcher selects, and nothing of the others.
 
     What cannot be read is in the reader's list of missing parts. Where no hour is on record, hours end with the time.
@@ -67,13 +67,13 @@ def read_history(reader: PartReader, start: float, end: float, jobs: str = "") -
     return history
 
 
-def _stamps(reader: PartReader, span: TimeSpan) -> list[float]:
+def _stamps(reader: ChunkReader, span: TimeSpan) -> list[float]:
     """When the hourly rules were evaluated."""
     answers = reader.recorded("hours on record", [queries.MODEL_HOURS[0].recorded], span)
     return [time for (series,) in answers for one in series for time, _ in one.points]
 
 
-def _is_first_record(reader: PartReader, end: float) -> bool:
+def _is_first_record(reader: ChunkReader, end: float) -> bool:
     """Whether the agents' own series know more than the one run of the hourly rules in the hours before."""
     if len(set(_stamps(reader, ServerClock().whole(end - 2 * HOUR, end + HOUR)))) > 1:
         return False

@@ -10,12 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 from ofu_exporter.support import checked_yaml
-from ofu_exporter.support.checked_yaml import YamlPart
+from ofu_exporter.support.checked_yaml import YamlSection
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(YamlPart):
+class Prices(YamlSection):
     """What GPU-hours cost."""
 
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")

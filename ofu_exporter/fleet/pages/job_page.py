@@ -22,7 +22,7 @@ from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support import tables
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.durations import lasting
-from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextPart, TextTable, table
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextBlock, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.losses import Loss
 
@@ -34,7 +34,7 @@ MOST_ROWS = 128
 
 def job_text(result: JobResult) -> str:
     row = result.job
-    lines: list[TextPart] = [
+    lines: list[TextBlock] = [
         f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
         f"{gpu_count(row.gpus)} of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
         result.headline,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.dcgm_queries import SM_CLOCK_HZ, labelled
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.notes import MOST_NAMES
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.text import first_names
@@ -33,7 +33,7 @@ _WORDS = {
 }
 
 
-def gpus_elsewhere(reader: PartReader, span: TimeSpan, source: Exporter) -> str:
+def gpus_elsewhere(reader: ChunkReader, span: TimeSpan, source: Exporter) -> str:
     """A note on GPUs that the other exporter alone tells of; empty where there are none."""
     client, other = reader.client, _OTHER[source]
     alone = f"count by ({_NODE}) ({_GPUS[other]} unless on (uuid) {_GPUS[source]})"

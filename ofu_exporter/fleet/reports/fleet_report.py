@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobSums
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history.served_sums import served_models
 from ofu_exporter.fleet.history_server import QueryCost
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.chain import chain, chain_notes, progress_of, progress_rows
 from ofu_exporter.fleet.reports.funnel import (
@@ -43,7 +43,7 @@ class ReportOptions(NamedTuple):
 def fleet_report(
     history: FleetHistory,
     wanted: ReportOptions,
-    reader: PartReader,
+    reader: ChunkReader,
     jobs: list[groups.RatedJob] | None = None,
 ) -> FleetReport:
     """The report, with what was read of how much, and at what cost; of `jobs` that somebody has rated already."""

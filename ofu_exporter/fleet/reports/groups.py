@@ -162,7 +162,7 @@ def days(
             for model, share in _shares(job.history).items():
                 place = (day, job.row.cluster, job.row.account, model)
                 price = prices.of(model) if is_priced else None
-                by_place[place].append((sums.part(share), price))
+                by_place[place].append((sums.scaled(share), price))
     held = [_held(place, by_place[place], target) for place in sorted(by_place)]
     rows = [*held, *_free(history, jobs, prices)]
     return sorted(

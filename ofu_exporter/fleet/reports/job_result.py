@@ -10,10 +10,10 @@ from statistics import median
 from pydantic import Field
 
 from ofu_exporter.fleet.answer import MissingRow, ResultRow
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.figures import hours
 from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
@@ -145,7 +145,7 @@ class JobResult(ResultRow):
     missing: list[MissingRow]
 
 
-def job_result(story: JobStory, reader: PartReader) -> JobResult:
+def job_result(story: JobStory, reader: ChunkReader) -> JobResult:
     clock = story.history.clock
     whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     row = job_row(story.job, clock, story.history.target, Prices())

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ofu_exporter.fleet.answer import MissingRow
+from ofu_exporter.fleet.chunks import MissingChunk
 from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history.queries import NAMES
 from ofu_exporter.fleet.history.served_sums import PricedServed, served_columns
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.values.losses import JOULES_PER_KWH
 from ofu_exporter.values.reported import Verdict
@@ -58,7 +58,7 @@ def sums_of(sums: JobSums, target: float | None, price: float | None) -> dict[st
         "effective_gpu_hours": sums.utilized,
         "compared_gpu_hours": sums.compared,
         "wasted_gpu_hours": wasted,
-        **{f"lost_{part}_gpu_hours": hours for part, hours in sums.parts.items()},
+        **{f"lost_{loss}_gpu_hours": hours for loss, hours in sums.net_losses.items()},
         "energy_kwh": sums.joules / JOULES_PER_KWH if sums.joules else None,
         "idle_energy_kwh": sums.idle_joules / JOULES_PER_KWH if sums.idle_joules else None,
         "ofu": sums.ofu,
@@ -98,7 +98,7 @@ def unix(text: str) -> float:
     return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z").timestamp()
 
 
-def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:
+def missing_rows(parts: Sequence[MissingChunk]) -> list[MissingRow]:
     return [
         MissingRow(what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why)
         for part in parts

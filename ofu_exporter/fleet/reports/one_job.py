@@ -15,13 +15,13 @@ from pydantic import Field
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.answer import ResultRow
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.answers import HistoryAnswers
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobHistory
 from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
 from ofu_exporter.fleet.history.served import read_served
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
 from ofu_exporter.values.losses import Loss
 
@@ -96,7 +96,7 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
     return large <= 2 * small
 
 
-def read_story(reader: PartReader, time: tuple[float, float], key: ClusterJob) -> JobStory:
+def read_story(reader: ChunkReader, time: tuple[float, float], key: ClusterJob) -> JobStory:
     """Everything of one job: in any cluster and of the last user, where `key` does not say. Raises UnknownJobError."""
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
@@ -135,7 +135,7 @@ def _begin(job: JobHistory) -> int:
     return job.first_hour or 0
 
 
-def _read_earlier(reader: PartReader, history: FleetHistory, job: JobHistory) -> None:
+def _read_earlier(reader: ChunkReader, history: FleetHistory, job: JobHistory) -> None:
     """Add the jobs of the same name and user."""
     named = names_of(job)
     if not named["job_name"]:
@@ -149,7 +149,7 @@ def _read_earlier(reader: PartReader, history: FleetHistory, job: JobHistory) ->
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
-def _ids(reader: PartReader, span: TimeSpan, same: str) -> set[str]:
+def _ids(reader: ChunkReader, span: TimeSpan, same: str) -> set[str]:
     expression = (
         f"group by (job_id) (job:held_gpu_hours:increase1h{{{same}}}) "
         f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
@@ -186,7 +186,7 @@ def expressions(one: str) -> Mapping[str, str]:
     }
 
 
-def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[PointRow]:
+def _points(reader: ChunkReader, span: TimeSpan, step: float, one: str) -> list[PointRow]:
     nothing: dict[str, Any] = dict.fromkeys(("gpus", "ofu", "mfu", "activity", "clock"))
     numbers = range(1, round((span.end - span.start) / step) + 1)
     ends = (span.start + step * number for number in numbers)
@@ -229,7 +229,7 @@ def _alive(points: list[PointRow], step: float) -> list[PointRow]:
     return points[first : last + 1]
 
 
-def _gpus(reader: PartReader, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
+def _gpus(reader: ChunkReader, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
     """The job's GPUs, hour by hour, of the hours for which it had them."""
     had = f"count_over_time((group by ({GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
     mine = f"topk by ({GPU}) (1, {had} >= 12) > bool 0"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.chunks import ChunkReader, MissingChunk
 from ofu_exporter.fleet.history.queries import JOB, JOB_HOURS, LOOKS, MODEL_HOURS, NAMES
 from ofu_exporter.fleet.hours import TimeSpan
-from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.reports.chain_before import read_chain, with_changes
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.result import By, FleetReport, GroupRow, PeriodRow
@@ -25,7 +25,7 @@ _LABELS: Mapping[str, str] = {
 """What the recorded hours of jobs can be added up by."""
 
 
-def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
+def read_before(reader: ChunkReader, span: TimeSpan, by: By) -> list[PeriodRow]:
     """The periods of the same length before a time, the oldest first, back to the first without any data."""
     periods: list[PeriodRow] = []
     for number in range(1, MOST):
@@ -38,7 +38,7 @@ def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
         except QueryError as error:
             if error.reason is QueryReason.DENIED:
                 raise
-            reader.missing.append(MissingPart("the periods before", before, error.detail))
+            reader.missing.append(MissingChunk("the periods before", before, error.detail))
             break
         if row is None:
             break
@@ -48,7 +48,7 @@ def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
     return periods[::-1]
 
 
-def _read(reader: PartReader, span: TimeSpan, by: By, *, is_last: bool) -> PeriodRow | None:
+def _read(reader: ChunkReader, span: TimeSpan, by: By, *, is_last: bool) -> PeriodRow | None:
     """What is on record of a period, with its chain if it is the last before; None where nothing is."""
 
     def ask(expression: str) -> list[Series]:

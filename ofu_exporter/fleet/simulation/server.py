@@ -231,5 +231,5 @@ def _models(fleet: SimulatedFleet) -> dict[str, float]:
 
 def _filled(hours: Mapping[int, HourOfJob], field: str) -> dict[int, float]:
     """The hours in which something is known."""
-    known = ((hour, getattr(each, field)) for hour, each in hours.items())
-    return {hour: value for hour, value in known if value is not None}
+    values = ((hour, getattr(each, field)) for hour, each in hours.items())
+    return {hour: value for hour, value in values if value is not None}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ofu_exporter.support import checked_yaml
-from ofu_exporter.support.checked_yaml import CheckedYaml, YamlPart
+from ofu_exporter.support.checked_yaml import CheckedYaml, YamlSection
 from ofu_exporter.support.durations import seconds
 
 SHIPPED = Path(__file__).parents[1] / "specs"
@@ -49,7 +49,7 @@ Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
 PerSecond = Annotated[float, Field(ge=0.0, le=1e9)]
 
 
-class ValueSpread(YamlPart):
+class ValueSpread(YamlSection):
     """Values of several jobs: normally distributed, within the given limits."""
 
     mean: Ratio
@@ -58,7 +58,7 @@ class ValueSpread(YamlPart):
     highest: Ratio = 1.0
 
 
-class LengthSpread(YamlPart):
+class LengthSpread(YamlSection):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
     mean: Minutes = Field(ge=1)
@@ -79,7 +79,7 @@ GivenShares = Annotated[ValueSpread, BeforeValidator(_spread)]
 GivenLengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
-class NodeGroup(YamlPart):
+class NodeGroup(YamlSection):
     """Nodes of one kind. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
@@ -92,14 +92,14 @@ class NodeGroup(YamlPart):
     partition: Label = ""
 
 
-class ModelSpec(YamlPart):
+class ModelSpec(YamlSection):
     """A model that jobs train."""
 
     config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
     seq_len: int = Field(gt=0, le=1 << 30)
 
 
-class Reporting(YamlPart):
+class Reporting(YamlSection):
     """The reports of a job. Without a mistake it reports its true MFU."""
 
     every: Minutes = 1
@@ -128,14 +128,14 @@ class Reporting(YamlPart):
         return self
 
 
-class SpeedChange(YamlPart):
+class SpeedChange(YamlSection):
     """From this minute of the job on, it is faster or slower by this factor."""
 
     at: Minutes
     factor: float = Field(ge=0.0, le=10.0)
 
 
-class Straggler(YamlPart):
+class Straggler(YamlSection):
     """One slower GPU. With a clock, the others wait for it; with a share, it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
@@ -149,7 +149,7 @@ class Straggler(YamlPart):
         return self
 
 
-class Crashes(YamlPart):
+class Crashes(YamlSection):
     """The job crashes again and again, and restarts on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
@@ -158,7 +158,7 @@ class Crashes(YamlPart):
     again: Minutes = Field(default=0, description="Of reported work that each restart does again.")
 
 
-class Serving(YamlPart):
+class Serving(YamlSection):
     """What the engines of a job serve."""
 
     model: Label = Field(default="chat", description="As the engines name it.")
@@ -171,7 +171,7 @@ class Serving(YamlPart):
     )
 
 
-class JobGroup(YamlPart):
+class JobGroup(YamlSection):
     """Jobs of one kind, one or many."""
 
     name: Label = Field(min_length=1)
@@ -236,7 +236,7 @@ FaultKind = Literal[
 ]
 
 
-class FaultSpec(YamlPart):
+class FaultSpec(YamlSection):
     """Something that goes wrong on nodes for a while."""
 
     fault: FaultKind
@@ -258,7 +258,7 @@ class FaultSpec(YamlPart):
         return self
 
 
-class FleetSpec(YamlPart):
+class FleetSpec(YamlSection):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)

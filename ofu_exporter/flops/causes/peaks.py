@@ -199,10 +199,12 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
                 yield from _hypothesis(facts, Hypothesis(evidence, ratio, rarity=rarity, says=says))
 
 
-def _rated_alike(peak: float, own: GpuModel, table: Mapping[str, float]) -> dict[float, list[str]]:
+def _rated_alike(
+    peak: float, model: GpuModel, table: Mapping[str, float]
+) -> dict[float, list[str]]:
     """The models with another peak than the GPU's in a table's precisions, by the right `peak` over theirs."""
     models: dict[float, list[str]] = {}
-    own_ratio = peak * (_seconds(table, own.peak_flops) or 1.0)
+    own_ratio = peak * (_seconds(table, model.peak_flops) or 1.0)
     for row in gpu_models.ROWS:
         ratio = peak * (_seconds(table, row.peak_flops) or 0.0)
         if ratio and abs(ratio / own_ratio - 1) > SAME:

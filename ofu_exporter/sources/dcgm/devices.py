@@ -98,11 +98,11 @@ def describe(engine: HostEngine, census: Census, described: Sequence[Device]) ->
             ]
             continue
         whole, divided = _described(engine, entity, before.get(entity))
-        parts = _parts(engine, whole, census.instances)
-        if divided and not parts:
+        instances = _instances(engine, whole, census.instances)
+        if divided and not instances:
             problem = (Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
             whole = replace(whole, problem=problem)
-        devices += parts or [whole]
+        devices += instances or [whole]
     return devices
 
 
@@ -139,35 +139,37 @@ def _described(engine: HostEngine, entity: Entity, before: Device | None) -> tup
     return Device(entity, entity, gpu, gpm), values.get(MIG_MODE) == 1
 
 
-def _parts(engine: HostEngine, whole: Device, instances: Sequence[DcgmInstance]) -> list[Device]:
+def _instances(
+    engine: HostEngine, whole: Device, instances: Sequence[DcgmInstance]
+) -> list[Device]:
     """The GPU instances of a GPU. The whole GPU is not a device as well, or its time would count twice."""
     return [
         replace(
             whole,
-            entity=part.entity,
+            entity=one.entity,
             gpu=replace(
                 whole.gpu,
-                instance=str(part.instance),
-                profile=_profile(engine, part.entity),
-                mig_uuid=_mig_uuid(engine, part.entity, instances),
+                instance=str(one.instance),
+                profile=_profile(engine, one.entity),
+                mig_uuid=_mig_uuid(engine, one.entity, instances),
             ),
         )
-        for part in instances
-        if part.entity.group == GPU_INSTANCE and part.parent == whole.entity
+        for one in instances
+        if one.entity.group == GPU_INSTANCE and one.parent == whole.entity
     ]
 
 
-def _profile(engine: HostEngine, part: Entity) -> str:
+def _profile(engine: HostEngine, instance: Entity) -> str:
     """The profile, such as 3g.40gb; the host engine gives it as the instance's name."""
-    return str(_driver_values(engine, part, (NAME,)).get(NAME, "")).removeprefix("MIG ")
+    return str(_driver_values(engine, instance, (NAME,)).get(NAME, "")).removeprefix("MIG ")
 
 
-def _mig_uuid(engine: HostEngine, part: Entity, instances: Sequence[DcgmInstance]) -> str:
+def _mig_uuid(engine: HostEngine, instance: Entity, instances: Sequence[DcgmInstance]) -> str:
     """The instance's name in CUDA, which is its compute instance's; "" unless it has just one."""
     inner = [
         each.entity
         for each in instances
-        if each.entity.group == COMPUTE_INSTANCE and each.parent == part
+        if each.entity.group == COMPUTE_INSTANCE and each.parent == instance
     ]
     if len(inner) != 1:
         return ""

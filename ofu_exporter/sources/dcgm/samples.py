@@ -200,14 +200,14 @@ class DeviceSamples(DeviceSeries):
         if end <= start:
             return None
         self._end = (last, end)
-        parts = self._parts(run, start, end)
+        samples = self._samples_of(run, start, end)
         reading = Reading(
             gpu=self.gpu,
             start=start,
             end=end,
             tensor_active=mean(run),
-            pipes=_mean_pipes(parts),
-            samples=parts,
+            pipes=_mean_pipes(samples),
+            samples=samples,
             clocks=self._clocks(first, last, anchor),
             cycles=self.cycles(last),
             evidence=None if self.gpu.instance else self.evidence(first, last),
@@ -219,7 +219,9 @@ class DeviceSamples(DeviceSeries):
         self.missing = frozenset(self._missing(first, last))
         return reading
 
-    def _parts(self, run: Sequence[Point], start: float, end: float) -> tuple[ActivitySample, ...]:
+    def _samples_of(
+        self, run: Sequence[Point], start: float, end: float
+    ) -> tuple[ActivitySample, ...]:
         first, last = run[0].micros, run[-1].micros
         scale = (end - start) / (last - first)
         times = [start + (point.micros - first) * scale for point in run]
@@ -279,12 +281,12 @@ class DeviceSamples(DeviceSeries):
         )
 
 
-def _mean_pipes(parts: Sequence[ActivitySample]) -> Mapping[str, float]:
-    """The mean of every pipe that is known in all parts."""
-    in_all = set.intersection(*(set(part.pipes) for part in parts))
-    seconds = parts[-1].end - parts[0].start
+def _mean_pipes(samples: Sequence[ActivitySample]) -> Mapping[str, float]:
+    """The mean of every pipe that is known in all samples."""
+    in_all = set.intersection(*(set(each.pipes) for each in samples))
+    seconds = samples[-1].end - samples[0].start
     return {
-        pipe: math.fsum(p.pipes[pipe] * (p.end - p.start) for p in parts) / seconds
-        for pipe in parts[0].pipes
+        pipe: math.fsum(p.pipes[pipe] * (p.end - p.start) for p in samples) / seconds
+        for pipe in samples[0].pipes
         if pipe in in_all
     }

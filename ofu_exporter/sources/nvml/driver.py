@@ -258,7 +258,7 @@ def _sm_count(cores: int | None, capability: tuple[int, int] | None) -> int | No
     return cores // per_sm if per_sm and cores % per_sm == 0 else None
 
 
-class _Part(NamedTuple):
+class _MigDevice(NamedTuple):
     """One MIG device as NVML lists it: a compute instance inside a GPU instance."""
 
     uuid: str
@@ -281,20 +281,20 @@ def mig_instances(nvml: ModuleType, handle: Any, whole: Gpu) -> tuple[Gpu, ...]:
     The driver is asked each time, and no handle is kept. An instance without a compute instance is not listed: nothing
     can run on it.
     """
-    parts: dict[int, list[_Part]] = {}
+    devices: dict[int, list[_MigDevice]] = {}
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
             device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
-            parts.setdefault(nvml.nvmlDeviceGetGpuInstanceId(device), []).append(
-                _part(nvml, device)
+            devices.setdefault(nvml.nvmlDeviceGetGpuInstanceId(device), []).append(
+                _mig_device(nvml, device)
             )
         except errors(nvml) as error:
             if code(error) != NOT_FOUND:  # a free index, or an instance that is being removed
                 raise
-    return tuple(_instance(whole, id_, inside) for id_, inside in sorted(parts.items()))
+    return tuple(_instance(whole, id_, inside) for id_, inside in sorted(devices.items()))
 
 
-def _part(nvml: ModuleType, device: Any) -> _Part:
+def _mig_device(nvml: ModuleType, device: Any) -> _MigDevice:
     try:
         attributes = nvml.nvmlDeviceGetAttributes_v2(device)
     except errors(nvml) as error:
@@ -302,22 +302,22 @@ def _part(nvml: ModuleType, device: Any) -> _Part:
             raise
         attributes = None
     name = nvml.nvmlDeviceGetName(device)
-    return _Part(nvml.nvmlDeviceGetUUID(device), name, attributes)
+    return _MigDevice(nvml.nvmlDeviceGetUUID(device), name, attributes)
 
 
-def _instance(whole: Gpu, id_: int, parts: list[_Part]) -> Gpu:
+def _instance(whole: Gpu, id_: int, devices: list[_MigDevice]) -> Gpu:
     """One GPU instance. Its name in CUDA is its compute instance's; "" unless it has exactly one."""
-    uuid = parts[0].uuid if len(parts) == 1 else ""
+    uuid = devices[0].uuid if len(devices) == 1 else ""
     instance = replace(
         whole,
         instance=str(id_),
-        profile=_profile(parts),
+        profile=_profile(devices),
         mig_uuid=uuid,
         sm_count=None,
         memory_bytes=None,
     )
-    attributes = [part.attributes for part in parts if part.attributes is not None]
-    if len(attributes) < len(parts):
+    attributes = [each.attributes for each in devices if each.attributes is not None]
+    if len(attributes) < len(devices):
         return instance
     slices = sum(each.computeInstanceSliceCount for each in attributes)
     fills = slices == attributes[0].gpuInstanceSliceCount
@@ -328,8 +328,8 @@ def _instance(whole: Gpu, id_: int, parts: list[_Part]) -> Gpu:
     )
 
 
-def _profile(parts: list[_Part]) -> str:
+def _profile(devices: list[_MigDevice]) -> str:
     """The profile in a name such as `NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb`, without the compute instance's `1c`."""
-    _, _, profile = parts[0].name.rpartition(" MIG ")
+    _, _, profile = devices[0].name.rpartition(" MIG ")
     first, _, rest = profile.partition(".")
     return rest if first.endswith("c") and rest else profile

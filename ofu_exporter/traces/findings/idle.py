@@ -85,19 +85,19 @@ def synchronisation(cell: TimeCell, _: TraceFacts) -> float:
 def _stalls(claimed: Sequence[CostClaim], _: TraceFacts) -> str:
     stalled = [each for each in claimed if each.cell.idle is Idle.STALLED]
     fed = [each for each in claimed if each.cell.idle is not Idle.STALLED]
-    said = []
+    phrases = []
     if fed:
         where = named(fed, "operator")
-        said.append(
+        phrases.append(
             f"{sum(each.seconds for each in fed):.3g} s with nothing queued"
             + (f", on the way to launches of {where}" if where else "")
         )
     if stalled:
-        said.append(
+        phrases.append(
             f"{sum(each.seconds for each in stalled):.3g} s in which the queued work waited and the host, "
             f"in {named(stalled)}, launched nothing else"
         )
-    return "; ".join(said)
+    return "; ".join(phrases)
 
 
 @finding(

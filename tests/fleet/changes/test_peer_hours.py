@@ -13,9 +13,9 @@ from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.changes.peers import Place
 from ofu_exporter.fleet.changes.report import changes_report, compare_all
 from ofu_exporter.fleet.changes_result import ChangesReport, SeriesKind, SlowRow
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, stored
 from tests.helpers.uneven_fleet import GPUS, HOURS, LAGGARD, NODES, SHIRKER, pages
@@ -41,7 +41,7 @@ def reports(
 
 
 def reported(client: PrometheusClient, hours_at_once: int) -> ChangesReport:
-    reader = PartReader(client, hours_at_once=hours_at_once)
+    reader = ChunkReader(client, hours_at_once=hours_at_once)
     kinds = get_args(SeriesKind)
     times = (BEGIN, BEGIN + HOURS * HOUR)
     return changes_report(*compare_all(reader, times, kinds), 1.1, kinds)

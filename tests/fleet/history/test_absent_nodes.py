@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.prices import Prices
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.one_job import read_story
@@ -73,7 +73,7 @@ def history(url: str) -> FleetHistory:
 
 @pytest.fixture(scope="module")
 def report(history: FleetHistory) -> FleetReport:
-    reader = PartReader(PrometheusClient("http://127.0.0.1:1"))
+    reader = ChunkReader(PrometheusClient("http://127.0.0.1:1"))
     return fleet_report(history, ReportOptions("job", Prices()), reader)
 
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.history.from_dcgm import _Looks, _parts, owner_of, read_dcgm_history
 from ofu_exporter.fleet.history.prices import Prices
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.hardware.gpu_models import rate
@@ -125,7 +125,7 @@ def test_the_chain_says_in_which_hours_all_gpus_of_a_job_worked(tmp_path: Path) 
     ) as running:
         history = read(running, 24)
     report = fleet_report(
-        history, ReportOptions("user", Prices()), PartReader(PrometheusClient("http://x"))
+        history, ReportOptions("user", Prices()), ChunkReader(PrometheusClient("http://x"))
     )
     hours = {step.factor: step.gpu_hours for step in report.chain}
     assert [*hours] == ["capacity", "allocated", "together", "ofu"]
@@ -146,7 +146,7 @@ class TestOnARealPrometheus:
     ) -> None:
         """GPU 0 has engine and SMs, GPU 1 the engine alone."""
         total = history.jobs[ClusterJob("", "77")].total
-        assert total.parts == pytest.approx(
+        assert total.net_losses == pytest.approx(
             {
                 "clock": 6 * (0.5 - 0.4),
                 "no_tensor": 6 * 0.3,
@@ -156,12 +156,12 @@ class TestOnARealPrometheus:
             },
             rel=0.01,
         )
-        left = total.observed - total.utilized - sum(total.parts.values())
+        left = total.observed - total.utilized - sum(total.net_losses.values())
         assert left == pytest.approx(0.0, abs=1e-9)
 
     def test_a_page_without_both_has_one_part_for_all_three(self, history: FleetHistory) -> None:
         total = history.jobs[ClusterJob("", "ml/train-0")].total
-        assert total.parts.keys() == {"clock", "without_tensor"}
+        assert total.net_losses.keys() == {"clock", "without_tensor"}
 
     def test_ofu_is_activity_times_clock_over_the_models_tensor_clock(
         self, history: FleetHistory
@@ -209,7 +209,7 @@ class TestOnARealPrometheus:
 
     def test_the_report_says_how_far_to_trust_it(self, history: FleetHistory) -> None:
         wanted = ReportOptions("namespace", Prices(), 0.4)
-        found = fleet_report(history, wanted, PartReader(PrometheusClient("http://x")))
+        found = fleet_report(history, wanted, ChunkReader(PrometheusClient("http://x")))
         assert "By the spread of activity and clocks in this history, by at most" in found.notes[0]
         assert not any("Load helm" in note for note in found.notes)
         assert found.reporting_ratio == 0.0

@@ -13,6 +13,7 @@ import pytest
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.text import document as changes_document
 from ofu_exporter.fleet.changes_result import ChangesReport
+from ofu_exporter.fleet.chunks import ChunkReader, MissingChunk
 from ofu_exporter.fleet.digest import report_mail
 from ofu_exporter.fleet.digest import text as digest_text
 from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
@@ -34,7 +35,6 @@ from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.pages import report_text, rows
 from ofu_exporter.fleet.pages.job_page import job_html, job_text
 from ofu_exporter.fleet.pages.report_page import page
-from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
@@ -115,7 +115,7 @@ def fleet() -> FleetHistory:
 @cache
 def whole() -> FleetReport:
     prices = Prices(currency="EUR", gpu_hour={"*H100*": 2.5, "*L4*": 0.5})
-    gap = MissingPart("energy", TimeSpan(SPAN.start, SPAN.start + HOUR), "too many samples")
+    gap = MissingChunk("energy", TimeSpan(SPAN.start, SPAN.start + HOUR), "too many samples")
     made = report(fleet(), prices=prices, missing=(gap,))
     before = [
         PeriodRow(
@@ -194,7 +194,7 @@ def story() -> JobResult:
         for n in range(4)
     ]
     told = JobStory(own, history, 120.0, points, gpus, ["zoe", "max"])
-    return job_result(told, PartReader(HistoryServer("http://p")))
+    return job_result(told, ChunkReader(HistoryServer("http://p")))
 
 
 @cache

@@ -7,6 +7,7 @@ import io
 
 import pytest
 
+from ofu_exporter.fleet.chunks import ChunkReader, MissingChunk
 from ofu_exporter.fleet.history.fleet_history import (
     AbsentNode,
     ClusterJob,
@@ -19,7 +20,6 @@ from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.pages import rows
-from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, cluster_row, fleet_report
 from ofu_exporter.fleet.reports.result import By, FleetReport
@@ -75,9 +75,9 @@ def report(
     found: FleetHistory = ALL,
     by: By = "user",
     prices: Prices = PRICED,
-    missing: tuple[MissingPart, ...] = (),
+    missing: tuple[MissingChunk, ...] = (),
 ) -> FleetReport:
-    reader = PartReader(PrometheusClient("http://prometheus:9090"))
+    reader = ChunkReader(PrometheusClient("http://prometheus:9090"))
     reader.client.cost = QueryCost(7, 1.5)
     reader.missing = [*missing]
     return fleet_report(found, ReportOptions(by, prices), reader)

@@ -7,6 +7,7 @@ import io
 
 import pytest
 
+from ofu_exporter.fleet.chunks import MissingChunk
 from ofu_exporter.fleet.history.fleet_history import (
     AbsentNode,
     ClusterJob,
@@ -19,7 +20,6 @@ from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.pages import rows
 from ofu_exporter.fleet.pages.report_page import page
-from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.notes import _of_nodes, _of_rules
 from tests.fleet.pages.test_report_text import in_words
 from tests.fleet.reports.test_fleet_report import (
@@ -246,7 +246,7 @@ def test_what_is_simulated_is_said_before_anything_else() -> None:
 def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -> None:
     half = history(HONEST)
     half.covered = {place: share for place, share in half.covered.items() if place[1] % 2}
-    gone = MissingPart("jobs", TimeSpan(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
+    gone = MissingChunk("jobs", TimeSpan(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
     found = report(half, missing=(gone,))
     assert found.time.covered_ratio == pytest.approx(0.5)
     for shown in in_words(found):

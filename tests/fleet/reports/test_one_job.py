@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory
 from ofu_exporter.fleet.pages import job_page
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
 from ofu_exporter.fleet.reports.job_rows import iso
@@ -45,7 +45,7 @@ AGAIN = ScheduledJob("3", "zoe", (M1,), 9, 12, 0.3, name="train-bob")
 C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
 MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
 END = BEGIN + 16 * HOUR
-NOTHING_MISSING = PartReader(PrometheusClient("http://prometheus"))
+NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 
 @pytest.fixture(scope="module")

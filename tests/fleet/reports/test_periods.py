@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.hours import TimeSpan
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import periods
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
@@ -40,9 +40,9 @@ SPAN = TimeSpan(BEGIN + 8 * HOUR, BEGIN + 12 * HOUR)
 
 
 @contextmanager
-def reading(url: str) -> Iterator[PartReader]:
+def reading(url: str) -> Iterator[ChunkReader]:
     client = PrometheusClient(url)
-    yield PartReader(client)
+    yield ChunkReader(client)
     client.close()
 
 

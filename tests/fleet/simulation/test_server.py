@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history import progress_reader, queries
 from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
@@ -46,14 +46,14 @@ LOOKS = 1.0
 """GPU-hours of 96 by which free GPUs are off in Prometheus, which looks every five minutes at which have a job."""
 
 
-def report_of(reader: PartReader, hours: int = 12) -> FleetReport:
+def report_of(reader: ChunkReader, hours: int = 12) -> FleetReport:
     history = read_history(reader, BEGIN, BEGIN + hours * HOUR)
     return fleet_report(history, ReportOptions("user", Prices(gpu_hour={"*": PRICE})), reader)
 
 
 def test_every_number_of_a_job_is_true(tmp_path: Path) -> None:
     made = fleet(HALF_A_DAY, tmp_path)
-    report = report_of(PartReader(SimulatedServer(made, BEGIN)))
+    report = report_of(ChunkReader(SimulatedServer(made, BEGIN)))
     assert report.missing == []
     assert report.headline.startswith("SIMULATED, no GPU was measured. ")
     found = fleet_truth.misses(report, {job["job_id"]: job for job in fleet_truth.facts(made)})
@@ -89,9 +89,9 @@ def test_a_real_prometheus_says_the_same_of_the_same_fleet(tmp_path: Path) -> No
     record(tmp_path, BEGIN, BEGIN + HOURS * HOUR, " ".join(server.series))
     with stored(tmp_path) as prometheus:
         client = PrometheusClient(prometheus.url)
-        expected = report_of(PartReader(client), HOURS)
+        expected = report_of(ChunkReader(client), HOURS)
         client.close()
-    found = report_of(PartReader(server), HOURS)
+    found = report_of(ChunkReader(server), HOURS)
     assert expected.missing == found.missing == []
     for row, other in zip(by_id(found), by_id(expected), strict=True):
         assert numbers(row) == pytest.approx(numbers(other), rel=NEAR, abs=0.2), row.job_name

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation.server import SimulatedServer
 from tests.fleet.simulation.test_server import HALF_A_DAY, PRICE, report_of
@@ -32,4 +32,4 @@ def assert_costs_are_true(report: FleetReport) -> None:
 
 def test_what_a_token_costs_is_true(tmp_path: Path) -> None:
     made = fleet(HALF_A_DAY, tmp_path)
-    assert_costs_are_true(report_of(PartReader(SimulatedServer(made, BEGIN))))
+    assert_costs_are_true(report_of(ChunkReader(SimulatedServer(made, BEGIN))))

@@ -20,7 +20,7 @@ from ofu_exporter.ofu.ownership.job_state import (
     credit,
 )
 from ofu_exporter.ofu.ownership.owners import OwnerState
-from ofu_exporter.ofu.parts import split
+from ofu_exporter.ofu.peak_split import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey

@@ -1,4 +1,4 @@
-"""A long time is read in parts that the server accepts, and what cannot be read is named."""
+"""A long time is read in chunks that the server accepts, and what cannot be read is named."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.reasons import QueryReason
 
 DAYS = TimeSpan(0.0, 14 * 24 * HOUR)
 FEW = TimeSpan(0.0, 4 * 24 * HOUR)
-"""For tests of many cuts: enough for several parts of each kind."""
+"""For tests of many cuts: enough for several chunks of each kind."""
 NOBODY = PrometheusClient("http://127.0.0.1:1")
 
 
-part_reader = partial(PartReader, NOBODY)
+chunk_reader = partial(ChunkReader, NOBODY)
 """Makes a reader of a server that is not there: what is asked of it is answered here."""
 
 
 def limited(hours: int, asked: list[TimeSpan]) -> Callable[[TimeSpan], list[int]]:
     """A server that answers for a limited number of hours at once."""
 
-    def fetch(part: TimeSpan) -> list[int]:
-        asked.append(part)
-        if part.hours > hours:
+    def fetch(chunk: TimeSpan) -> list[int]:
+        asked.append(chunk)
+        if chunk.hours > hours:
             raise QueryError(QueryReason.TOO_MUCH, "too many samples")
-        first = round(part.start / HOUR)
-        return [*range(first, first + part.hours)]
+        first = round(chunk.start / HOUR)
+        return [*range(first, first + chunk.hours)]
 
     return fetch
 
 
 @given(st.integers(1, 120), st.integers(1, 120))
 def test_every_hour_is_read_once_and_in_order_whatever_the_cut(limit: int, at_once: int) -> None:
-    reader = part_reader(hours_at_once=at_once)
+    reader = chunk_reader(hours_at_once=at_once)
     found = [hour for hours in reader.read("x", FEW, limited(limit, [])) for hour in hours]
     assert found == [*range(FEW.hours)]
     assert reader.missing == []
@@ -51,27 +51,27 @@ def test_every_hour_is_read_once_and_in_order_whatever_the_cut(limit: int, at_on
 
 def test_what_was_too_much_once_is_not_asked_for_again() -> None:
     asked: list[TimeSpan] = []
-    [*part_reader(hours_at_once=24).read("x", DAYS, limited(6, asked))]
-    refused = [part for part in asked if part.hours > 6]
-    assert [part.hours for part in refused] == [24, 12]
+    [*chunk_reader(hours_at_once=24).read("x", DAYS, limited(6, asked))]
+    refused = [chunk for chunk in asked if chunk.hours > 6]
+    assert [chunk.hours for chunk in refused] == [24, 12]
 
 
 @pytest.mark.slow
 @given(st.sets(st.integers(0, 95), max_size=30))
 def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set[int]) -> None:
-    def fetch(part: TimeSpan) -> list[int]:
-        first = round(part.start / HOUR)
-        hours = [*range(first, first + part.hours)]
+    def fetch(chunk: TimeSpan) -> list[int]:
+        first = round(chunk.start / HOUR)
+        hours = [*range(first, first + chunk.hours)]
         if bad & {*hours}:
             raise QueryError(QueryReason.TOO_MUCH, "too many samples")
         return hours
 
-    reader = part_reader()
+    reader = chunk_reader()
     found = [hour for hours in reader.read("x", FEW, fetch) for hour in hours]
     missing = [
         hour
-        for part in reader.missing
-        for hour in range(round(part.span.start / HOUR), round(part.span.end / HOUR))
+        for chunk in reader.missing
+        for hour in range(round(chunk.span.start / HOUR), round(chunk.span.end / HOUR))
     ]
     assert sorted(missing) == sorted(bad)
     assert sorted(found + missing) == [*range(FEW.hours)]
@@ -81,23 +81,23 @@ def test_answers_with_a_part_of_the_data_are_read_and_named_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = iter(["", "a store is away", "", "a store is late", *[""] * 24])
-    reader = part_reader()
+    reader = chunk_reader()
     monkeypatch.setattr(reader.client, "take_partial_answer", lambda: next(answers))
     for what in ("jobs", "GPUs"):
-        assert sum(reader.read(what, DAYS, lambda part: part.hours)) == 14 * 24
+        assert sum(reader.read(what, DAYS, lambda chunk: chunk.hours)) == 14 * 24
     assert reader.missing == [("some series", TimeSpan(24 * HOUR, 96 * HOUR), "a store is away")]
 
 
 def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
-    def fetch(part: TimeSpan) -> int:
-        if part.start == 24 * HOUR:
+    def fetch(chunk: TimeSpan) -> int:
+        if chunk.start == 24 * HOUR:
             raise QueryError(QueryReason.REFUSED, "no such function")
-        return part.hours
+        return chunk.hours
 
-    reader = part_reader()
+    reader = chunk_reader()
     assert sum(reader.read("jobs", DAYS, fetch)) == 13 * 24
-    (part,) = reader.missing
-    assert (part.what, part.span, part.why) == (
+    (chunk,) = reader.missing
+    assert (chunk.what, chunk.span, chunk.why) == (
         "jobs",
         TimeSpan(24 * HOUR, 48 * HOUR),
         "no such function",
@@ -107,15 +107,15 @@ def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
 def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
     asked: list[TimeSpan] = []
 
-    def fetch(part: TimeSpan) -> int:
-        asked.append(part)
+    def fetch(chunk: TimeSpan) -> int:
+        asked.append(chunk)
         raise QueryError(QueryReason.UNREACHABLE, "connection refused")
 
-    reader = part_reader()
+    reader = chunk_reader()
     assert [*reader.read("x", DAYS, fetch)] == []
     assert [*reader.read("y", DAYS, fetch)] == []
     assert len(asked) == 3
-    assert {(part.what, part.span.hours) for part in reader.missing} == {
+    assert {(chunk.what, chunk.span.hours) for chunk in reader.missing} == {
         ("x", 3 * 24),
         ("x", 11 * 24),
         ("y", 14 * 24),
@@ -125,25 +125,25 @@ def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
 def test_a_server_that_answers_between_its_failures_is_not_away() -> None:
     reasons = [QueryReason.UNREACHABLE] * 2 + [QueryReason.REFUSED]
 
-    def fetch(part: TimeSpan) -> int:
-        raise QueryError(reasons[round(part.start / (24 * HOUR)) % 3], "no")
+    def fetch(chunk: TimeSpan) -> int:
+        raise QueryError(reasons[round(chunk.start / (24 * HOUR)) % 3], "no")
 
-    reader = part_reader()
+    reader = chunk_reader()
     assert [*reader.read("x", DAYS, fetch)] == []
-    assert {part.why for part in reader.missing} == {"no"}
+    assert {chunk.why for chunk in reader.missing} == {"no"}
 
 
 def test_a_server_that_stays_silent_is_asked_for_less_and_then_no_more() -> None:
     asked: list[int] = []
 
-    def fetch(part: TimeSpan) -> int:
-        asked.append(part.hours)
+    def fetch(chunk: TimeSpan) -> int:
+        asked.append(chunk.hours)
         raise QueryError(QueryReason.SILENT, "no answer within 130 s")
 
-    reader = part_reader()
+    reader = chunk_reader()
     assert [*reader.read("x", DAYS, fetch), *reader.read("y", DAYS, fetch)] == []
     assert asked == [24, 12, 6, 3, 1, 1, 1]
-    assert {(part.what, part.why) for part in reader.missing} == {
+    assert {(chunk.what, chunk.why) for chunk in reader.missing} == {
         ("x", "no answer within 130 s"),
         ("x", "not asked for: the server is away"),
         ("y", "not asked for: the server is away"),
@@ -151,16 +151,16 @@ def test_a_server_that_stays_silent_is_asked_for_less_and_then_no_more() -> None
 
 
 def test_a_wrong_credential_ends_the_reading() -> None:
-    def fetch(part: TimeSpan) -> int:
+    def fetch(chunk: TimeSpan) -> int:
         raise QueryError(QueryReason.DENIED, "401")
 
     with pytest.raises(QueryError, match="bearer"):
-        [*part_reader().read("x", DAYS, fetch)]
+        [*chunk_reader().read("x", DAYS, fetch)]
 
 
 def test_progress_goes_from_nothing_to_all() -> None:
     said: list[tuple[str, int, int]] = []
-    reader = part_reader(lambda *told: said.append(told))
+    reader = chunk_reader(lambda *told: said.append(told))
     [*reader.read("jobs", TimeSpan(0.0, 3 * 24 * HOUR), limited(12, []))]
     assert said[0] == ("jobs", 0, 72)
     assert said[-1] == ("jobs", 72, 72)
@@ -170,7 +170,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
 def test_no_question_goes_on_behind_the_next_part_after_an_error_in_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reader, running, most = part_reader(), [0], list[int]()
+    reader, running, most = chunk_reader(), [0], list[int]()
 
     def recorded(name: str, *_: float) -> list[Series]:
         if name == "refused":
@@ -189,12 +189,12 @@ def test_no_question_goes_on_behind_the_next_part_after_an_error_in_another(
 def test_the_next_part_is_asked_for_while_the_last_is_added_up() -> None:
     asked = threading.Semaphore(0)
 
-    def fetch(part: TimeSpan) -> int:
+    def fetch(chunk: TimeSpan) -> int:
         asked.release()
-        return part.hours
+        return chunk.hours
 
-    parts = part_reader().read("x", DAYS, fetch)
-    next(parts)
+    chunks = chunk_reader().read("x", DAYS, fetch)
+    next(chunks)
     assert asked.acquire(timeout=30)
     assert asked.acquire(timeout=30)
     assert not asked.acquire(blocking=False)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
-from ofu_exporter.ofu.parts import ROUNDING, believable, losses, split
+from ofu_exporter.ofu.peak_split import ROUNDING, believable, losses, split
 from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums
 from ofu_exporter.values.reading import MAX_RATIO, Activity, Window
 from ofu_exporter.values.reasons import Rejection

@@ -1,6 +1,6 @@
-"""Reads a long stretch of time in parts that the server accepts, goes on after an error, and notes what is missing.
+"""Reads a long stretch of time in chunks that the server accepts, goes on after an error, and notes what is missing.
 
-A part is cut where hours end, and all queries of one part stand or fall together, so that no ratio has a numerator
+A chunk is cut where hours end, and all queries of one chunk stand or fall together, so that no ratio has a numerator
 from other hours than its denominator. The sums are the same however the time is cut.
 """
 
@@ -27,15 +27,15 @@ HOURS_AT_ONCE = 24
 _AT_ONCE = 2
 """Queries that the server has at once."""
 _LOST_IN_A_ROW = 3
-"""After this many parts in a row without an answer the server is taken to be away, and no further part is asked for."""
+"""After this many chunks in a row without an answer the server is taken to be away, and no further one is asked for."""
 _SMALLER = (QueryReason.TOO_MUCH, QueryReason.SILENT)
 """After these the server may answer for fewer hours."""
 
 SOME_SERIES = "some series"
-"""What is missing where a server answers with a part of its data."""
+"""What is missing where a server answers with only some of its data."""
 
 
-class MissingPart(NamedTuple):
+class MissingChunk(NamedTuple):
     what: str
     span: TimeSpan
     why: str
@@ -77,8 +77,8 @@ def _answers_to(ask: Callable[[str], AnswerT], expressions: Sequence[str]) -> li
         wait(coming)
 
 
-class PartReader:
-    """Reads from a server, part after part in the order of time."""
+class ChunkReader:
+    """Reads from a server, chunk after chunk in the order of time."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class PartReader:
         hours_at_once: int = HOURS_AT_ONCE,
     ) -> None:
         self.client = client
-        self.missing: list[MissingPart] = []
+        self.missing: list[MissingChunk] = []
         self._progress = progress
         self._hours_at_once = hours_at_once
         self._lost = 0
@@ -95,7 +95,7 @@ class PartReader:
     def recorded(self, what: str, names: Sequence[str], span: TimeSpan) -> Iterator[Answers]:
         client = self.client
         return self.read(
-            what, span, lambda part: _answers_to(lambda name: client.recorded(name, *part), names)
+            what, span, lambda chunk: _answers_to(lambda name: client.recorded(name, *chunk), names)
         )
 
     def stepped(
@@ -106,20 +106,20 @@ class PartReader:
         return self.read(
             what,
             span,
-            lambda part: _answers_to(lambda each: client.steps(each, *part, step), expressions),
+            lambda chunk: _answers_to(lambda each: client.steps(each, *chunk, step), expressions),
         )
 
     def series(
         self, what: str, expression: str, span: TimeSpan, step: float = HOUR
     ) -> Iterator[Series]:
-        """The series of one expression, part by part."""
+        """The series of one expression, chunk by chunk."""
         for (series,) in self.stepped(what, [expression], span, step):
             yield from series
 
     def read(
         self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
     ) -> Iterator[AnswerT]:
-        """The answers about every part that can be had; the next is asked for while somebody works on the last.
+        """The answers about every chunk that can be had; the next is asked for while somebody works on the last.
 
         `fetch` runs in another thread. Raises QueryError where the server lets nobody in.
         """
@@ -135,56 +135,56 @@ class PartReader:
         waiting = [*span.pieces(self._hours_at_once)][::-1]
         hours, done = self._hours_at_once, 0
         while waiting:
-            part = waiting.pop()
-            if part.hours > hours:  # what was too much once is not asked for again
-                waiting.extend([*part.pieces(hours)][::-1])
+            chunk = waiting.pop()
+            if chunk.hours > hours:  # what was too much once is not asked for again
+                waiting.extend([*chunk.pieces(hours)][::-1])
                 continue
             self._progress(what, done, span.hours)
-            answer, why = self._fetched(fetch, part)
+            answer, why = self._fetched(fetch, chunk)
             if answer is not None:
                 if partial := self.client.take_partial_answer():
-                    self._note_partial(part, partial)
+                    self._note_partial(chunk, partial)
                 yield answer
-            elif why is not None and why.reason in _SMALLER and part.hours > 1:
-                hours = max(1, part.hours // 2)
-                waiting.append(part)
+            elif why is not None and why.reason in _SMALLER and chunk.hours > 1:
+                hours = max(1, chunk.hours // 2)
+                waiting.append(chunk)
                 continue
             elif why is not None:
-                self._note(what, part, why.detail)
-            done += part.hours
+                self._note(what, chunk, why.detail)
+            done += chunk.hours
         self._progress(what, span.hours, span.hours)
 
     def _fetched(
-        self, fetch: Callable[[TimeSpan], AnswerT], part: TimeSpan
+        self, fetch: Callable[[TimeSpan], AnswerT], chunk: TimeSpan
     ) -> tuple[AnswerT | None, QueryError | None]:
         if self._lost >= _LOST_IN_A_ROW:
             away = QueryError(QueryReason.UNREACHABLE, "not asked for: the server is away")
             return None, away
         try:
-            answer = fetch(part)
+            answer = fetch(chunk)
         except QueryError as error:
             if error.reason is QueryReason.DENIED:
                 raise
-            is_silent = error.reason is QueryReason.SILENT and part.hours <= 1
+            is_silent = error.reason is QueryReason.SILENT and chunk.hours <= 1
             is_lost = is_silent or error.reason in (QueryReason.UNREACHABLE, QueryReason.BUSY)
             self._lost = self._lost + 1 if is_lost else 0
             return None, error
         self._lost = 0
         return answer, None
 
-    def _note_partial(self, part: TimeSpan, why: str) -> None:
+    def _note_partial(self, chunk: TimeSpan, why: str) -> None:
         """One entry for all answers that lack series, since a store that is away is missing in each."""
         noted = next((each for each in self.missing if each.what == SOME_SERIES), None)
         if noted is None:
-            self.missing.append(MissingPart(SOME_SERIES, part, why))
+            self.missing.append(MissingChunk(SOME_SERIES, chunk, why))
             return
-        whole = TimeSpan(min(noted.span.start, part.start), max(noted.span.end, part.end))
+        whole = TimeSpan(min(noted.span.start, chunk.start), max(noted.span.end, chunk.end))
         self.missing[self.missing.index(noted)] = noted._replace(span=whole)
 
-    def _note(self, what: str, part: TimeSpan, why: str) -> None:
-        """One entry for parts that follow each other and are missing for the same reason."""
+    def _note(self, what: str, chunk: TimeSpan, why: str) -> None:
+        """One entry for chunks that follow each other and are missing for the same reason."""
         before = self.missing[-1] if self.missing else None
-        if before and (before.what, before.span.end, before.why) == (what, part.start, why):
-            self.missing[-1] = MissingPart(what, TimeSpan(before.span.start, part.end), why)
+        if before and (before.what, before.span.end, before.why) == (what, chunk.start, why):
+            self.missing[-1] = MissingChunk(what, TimeSpan(before.span.start, chunk.end), why)
         else:
-            self.missing.append(MissingPart(what, part, why))
+            self.missing.append(MissingChunk(what, chunk, why))
