@@ -49,7 +49,9 @@ _BLACKWELL_RTX = _rates(tf32=512, bf16=1024, fp8=2048, int8=2048, fp4=4096)
 CHIPS: Final = {
     "VOLTA": Chip("Volta", (7, 0), _rates(fp16=1024)),
     "TURING": Chip("Turing", (7, 5), _rates(fp16=1024, int8=2048, int4=4096)),
-    "AMPERE": Chip("Ampere", (8, 0), _rates(fp64=128, tf32=1024, bf16=2048, int8=4096, int4=8192)),
+    "AMPERE": Chip(
+        "Ampere", (8, 0), _rates(fp64=128, tf32=1024, bf16=2048, int8=4096, int4=8192), 7
+    ),
     # From here on some models run 32-bit accumulation at half rate: HALF. GeForce halves only that,
     # so its integer and 16-bit accumulation rates are whole.
     "AMPERE_PRO": Chip(*_AMPERE_SMALL, _rates(tf32=512, bf16=1024, int8=2048, int4=4096)),
@@ -60,14 +62,16 @@ CHIPS: Final = {
     "ADA_PRO": Chip(*_ADA, _rates(tf32=512, bf16=1024, fp8=2048, int8=2048, int4=4096)),
     "ADA_HALF": Chip(*_ADA, _rates(tf32=256, bf16=512, fp8=1024, int8=1024, int4=2048)),
     "ADA_GEFORCE": Chip(*_ADA, _rates(**_GEFORCE_FP8, int8=2048, int4=4096)),
-    "HOPPER": Chip(*_HOPPER, _rates(fp64=256, tf32=2048, bf16=4096, fp8=8192, int8=8192)),
+    "HOPPER": Chip(*_HOPPER, _rates(fp64=256, tf32=2048, bf16=4096, fp8=8192, int8=8192), 7),
     # Export variants: FP64 is cut to about 1 TFLOP/s, or (CAPPED) everything is cut below what the SMs could do.
-    "HOPPER_NO_FP64": Chip(*_HOPPER, _rates(tf32=2048, bf16=4096, fp8=8192, int8=8192)),
-    "HOPPER_CAPPED": Chip(*_HOPPER, {}),
+    "HOPPER_NO_FP64": Chip(*_HOPPER, _rates(tf32=2048, bf16=4096, fp8=8192, int8=8192), 7),
+    "HOPPER_CAPPED": Chip(*_HOPPER, {}, 7),
     "BLACKWELL": Chip(
-        "Blackwell", (10, 0), _rates(fp64=128, **_BLACKWELL_DC, int8=16384, fp4=32768)
+        "Blackwell", (10, 0), _rates(fp64=128, **_BLACKWELL_DC, int8=16384, fp4=32768), 7
     ),
-    "BLACKWELL_ULTRA": Chip("Blackwell Ultra", (10, 3), _rates(fp64=4, **_BLACKWELL_DC, fp4=49152)),
+    "BLACKWELL_ULTRA": Chip(
+        "Blackwell Ultra", (10, 3), _rates(fp64=4, **_BLACKWELL_DC, fp4=49152), 7
+    ),
     "BLACKWELL_PRO": Chip("Blackwell", (12, 0), _BLACKWELL_RTX),
     "BLACKWELL_GB10": Chip("Blackwell", (12, 1), _BLACKWELL_RTX),
     "BLACKWELL_GEFORCE": Chip("Blackwell", (12, 0), _rates(**_GEFORCE_FP8, int8=2048, fp4=4096)),
@@ -111,6 +115,7 @@ def _model(row: dict[str, str]) -> GpuModel:
         _number(row["tensor_mhz"], 1e6),
         _number(row["fp64_mhz"], 1e6),
         _number(row["max_sm_mhz"], 1e6),
+        int(row["mig_slices"]) if row["mig_slices"] else chip.mig_slices,
         memory_gib=tuple(map(int, row["memory_gib"].split())),
         published_peak_flops=_peaks(row["peak_tflops"]),
         memory_bytes_per_second=_number(row["memory_gb_per_second"], 1e9),
@@ -124,5 +129,15 @@ def _model(row: dict[str, str]) -> GpuModel:
 
 
 FILE: Final = Path(__file__).parent / "gpu_models.csv"
+_PLACES = "chips are in CHIPS of gpu_rows.py, PCIe generations in _links"
+
+
+def _read(row: dict[str, str]) -> GpuModel:
+    try:
+        return _model(row)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{FILE.name}: {row['key']}: {error!r}; {_PLACES}") from error
+
+
 with FILE.open(encoding="utf-8", newline="") as _file:
-    ROWS: Final = tuple(map(_model, csv.DictReader(_file)))
+    ROWS: Final = tuple(map(_read, csv.DictReader(_file)))

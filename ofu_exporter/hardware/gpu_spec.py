@@ -36,6 +36,8 @@ class Chip:
     """The capability that CUDA reports. NVML may report another one on a relabelled card."""
     flops_per_cycle_per_sm: Mapping[str, int]
     """Dense, two per multiply-add, per precision."""
+    mig_slices: int | None = None
+    """Most MIG instances of a GPU (MIG User Guide, "Supported GPUs"); None = not known, or it cannot be divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class GpuModel:
     """Rated clock of FP64 tensor instructions; None = the same as tensor_clock_hz."""
     max_sm_clock_hz: float | None = None
     """Maximum SM clock as NVML reports it; not what the peak is quoted at."""
+    mig_slices: int | None = None
+    """As of the chip, unless the model has another number."""
     memory_gib: tuple[int, ...] = ()
     published_peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense FLOP/s as published; peaks are recomputed from it only where FLOPs per cycle are not known."""

@@ -8,22 +8,12 @@ part of the GPU.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from ofu_exporter.hardware.gpu_models import GpuModel, find_row
+from ofu_exporter.hardware.gpu_rows import CHIPS
 from ofu_exporter.values.gpu import WHOLE_GPU, Gpu, GpuKey, Share
 
-SLICES: Mapping[tuple[int, int], int] = {(8, 0): 7, (9, 0): 7, (10, 0): 7, (10, 3): 7}
-"""Slices by the compute capability of the chip (MIG User Guide, "Supported GPUs": most instances of a GPU)."""
-SLICES_OF_MODELS: Mapping[str, int] = {
-    "A30": 4,
-    "RTX-PRO-6000-WS": 4,
-    "RTX-PRO-6000-MaxQ": 4,
-    "RTX-PRO-6000-Server": 4,
-    "RTX-PRO-5000": 2,
-    "RTX-PRO-4500": 2,
-}
-"""Slices of models that differ from others with the same chip, by the key of their row."""
 _PROFILE = re.compile(r"(\d+)g\.\d+gb")
 
 
@@ -59,10 +49,12 @@ def _divided(instances: Sequence[Gpu], rows: Sequence[GpuModel]) -> dict[GpuKey,
 
 def _slices_of_gpu(gpu: Gpu, rows: Sequence[GpuModel]) -> int | None:
     row = find_row(gpu, rows)
-    if row is not None and row.key in SLICES_OF_MODELS:
-        return SLICES_OF_MODELS[row.key]
-    capability = row.chip.compute_capability if row else None
-    return SLICES.get(capability or gpu.compute_capability or (0, 0))
+    if row is not None and row.chip.compute_capability:
+        return row.mig_slices
+    of_chips = (
+        each for each in CHIPS.values() if each.compute_capability == gpu.compute_capability
+    )
+    return next((chip.mig_slices for chip in of_chips), None)
 
 
 def _slices(gpu: Gpu) -> int | None:

@@ -97,7 +97,16 @@ def proposal(gpu: Gpu, measured: Sequence[Domain]) -> tuple[str, str]:
 def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None) -> str:
     clocks = ("" if hz is None else f"{hz / 1e6:.0f}" for hz in (low, high, gpu.max_sm_clock_hz))
     gib = f"{round(gpu.memory_bytes / 2**30)}" if gpu.memory_bytes else ""
-    cells = ("MODEL", "CHIP", gpu.name, gpu.pci_device_id, f"{gpu.sm_count or ''}", *clocks, gib)
+    cells = (
+        "MODEL",
+        "CHIP",
+        gpu.name,
+        gpu.pci_device_id,
+        f"{gpu.sm_count or ''}",
+        *clocks,
+        "",
+        gib,
+    )
     chip = ", ".join(f"{precision}={rate}" for precision, rate in rates.items())
     return (
         f'"CHIP": Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})),\n'

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+
+import pytest
+
+from ofu_exporter.hardware import gpu_rows
 from ofu_exporter.hardware.gpu_models import ROWS, rate
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from tests.helpers.every import every
@@ -56,3 +61,10 @@ def test_a_row_has_the_figures_of_its_publications() -> None:
     assert row("H200-as-L20X").relabelled
     assert not h100.relabelled
     assert row("B100").names == ()
+
+
+def test_a_row_that_cannot_be_read_is_named_with_what_is_unknown_in_it() -> None:
+    first = next(csv.DictReader(gpu_rows.FILE.read_text().splitlines()))
+    for change, said in (({"chip": "NEW"}, "NEW"), ({"pcie_generation": "9"}, "9")):
+        with pytest.raises(ValueError, match=f"gpu_models.csv: {first['key']}: KeyError.'{said}'"):
+            gpu_rows._read({**first, **change})

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.hardware.gpu_models import ROWS
-from ofu_exporter.hardware.mig_shares import SLICES, SLICES_OF_MODELS, shares
+from ofu_exporter.hardware.mig_shares import shares
 from ofu_exporter.values.gpu import Gpu, Share
 from tests.helpers.values import gpu
 
 A30 = replace(gpu(name="NVIDIA A30"), pci_device_id="20b7", compute_capability=(8, 0))
 RTX_6000 = gpu(name="NVIDIA RTX PRO 6000 Blackwell Server Edition")
+RTX_5000 = gpu(name="NVIDIA RTX PRO 5000 Blackwell")
+NEW = replace(gpu(name="NVIDIA H301"), pci_device_id="", compute_capability=(9, 0))
 UNKNOWN = gpu(name="NVIDIA Z999")
 
 LAYOUTS = {
@@ -29,6 +30,8 @@ LAYOUTS = {
     "all of it": (gpu(), ["7g.80gb"], [1.0]),
     "A30": (A30, ["2g.12gb", "1g.6gb", "1g.6gb"], [0.5, 0.25, 0.25]),
     "RTX PRO 6000": (RTX_6000, ["2g.48gb", "1g.24gb", "1g.24gb"], [0.5, 0.25, 0.25]),
+    "RTX PRO 5000": (RTX_5000, ["1g.24gb", "1g.24gb"], [0.5, 0.5]),
+    "a new model of a known chip": (NEW, ["3g.40gb", "4g.40gb"], [3 / 7, 4 / 7]),
 }
 """What the column "Fraction of SMs" of NVIDIA's MIG User Guide says: a GPU, its profiles, their fractions."""
 
@@ -90,9 +93,3 @@ def test_slices_that_fill_a_gpu_are_one_gpu(slices: list[int]) -> None:
     filled += [1] * (7 - sum(filled))
     found = shares(divided(gpu(), [f"{each}g.{each}0gb" for each in filled]))
     assert math.fsum(share.ratio for share in found.values()) == pytest.approx(1)
-
-
-def test_every_model_and_chip_named_is_in_the_table() -> None:
-    keys = {row.key for row in ROWS}
-    assert keys >= SLICES_OF_MODELS.keys()
-    assert {row.chip.compute_capability for row in ROWS} >= SLICES.keys()
