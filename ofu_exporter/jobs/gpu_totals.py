@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
 
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.losses import Bounds, Loss, LossSums, MemorySums, NoTensorCause
+
+_HERE = {"lost": "lost_seconds", "gained": "gained_seconds", "causes": "no_tensor_bounds"}
+"""Sums that have another name here; every other one has the same."""
+_SUMS = tuple(name for name in LossSums._fields if name != "memory")
+
+
+def of_sums(sums: LossSums) -> dict[str, Any]:
+    """The fields of `GpuTotals` about where the peak went, energy and memory."""
+    memory = sums.memory or MemorySums(0.0, 0.0)
+    return {
+        **{_HERE.get(name, name): getattr(sums, name) for name in _SUMS},
+        **{f"memory_{name}": value for name, value in memory._asdict().items()},
+    }
 
 
 class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
@@ -45,12 +60,8 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
         """Where the rest of the peak went, and the energy."""
         memory = self.memory_busy_seconds, self.memory_seconds, self.memory_moved_bytes
         return LossSums(
-            self.lost_seconds,
-            self.gained_seconds,
-            self.no_tensor_bounds,
-            self.energy_joules,
-            self.idle_energy_joules,
-            MemorySums(*memory) if self.memory_seconds else None,
+            **{name: getattr(self, _HERE.get(name, name)) for name in _SUMS},
+            memory=MemorySums(*memory) if self.memory_seconds else None,
         )
 
     @property

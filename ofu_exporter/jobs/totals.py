@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, computed_field
 
-from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals, of_sums
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.ownership.job_state import STEP, JobState
@@ -21,7 +21,7 @@ from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run, Start
-from ofu_exporter.values.losses import NO_LOSSES, LossSums, MemorySums, known_sum
+from ofu_exporter.values.losses import NO_LOSSES, LossSums, known_sum
 from ofu_exporter.values.reported import Reported, ReportsView
 from ofu_exporter.values.snapshot import JobView
 
@@ -177,7 +177,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 share_ratio=usage.share,
                 in_last_run=usage.in_last_run,
                 **_copied(usage, _SECONDS),
-                **_of_sums(usage.sums),
+                **of_sums(usage.sums),
             )
             for usage in view.usage.values()
         ),
@@ -289,21 +289,6 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
         "waiting_seconds": known_sum(one.waiting_seconds for one in both),
         "shared_seconds": known_sum(one.shared_seconds for one in both),
     }
-    losses = _of_sums(first.sums.plus(second.sums))
+    losses = of_sums(first.sums.plus(second.sums))
     last = {"in_last_run": first.in_last_run or second.in_last_run}
     return second.model_copy(update={**sums, **known_sums, **losses, **last})
-
-
-def _of_sums(sums: LossSums) -> dict[str, Any]:
-    """The fields of `GpuTotals` about where the peak went, energy and memory."""
-    memory = sums.memory or MemorySums(0.0, 0.0)
-    return {
-        "memory_busy_seconds": memory.busy_seconds,
-        "memory_seconds": memory.seconds,
-        "memory_moved_bytes": memory.moved_bytes,
-        "lost_seconds": dict(sums.lost),
-        "gained_seconds": sums.gained,
-        "no_tensor_bounds": dict(sums.causes),
-        "energy_joules": sums.energy_joules,
-        "idle_energy_joules": sums.idle_energy_joules,
-    }

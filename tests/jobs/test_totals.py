@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals, of_sums
 from ofu_exporter.jobs.reported_mfu import ComparedSums
 from ofu_exporter.jobs.summary import one_line
 from ofu_exporter.jobs.totals import JobTotals, merged, resumed_job, totals_of
@@ -20,7 +20,7 @@ from ofu_exporter.ofu.ownership.job_state import JobState, views
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Start
-from ofu_exporter.values.losses import LossSums, MemorySums
+from ofu_exporter.values.losses import Bounds, Loss, LossSums, MemorySums, NoTensorCause
 from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
 from tests.helpers.documents import VIEW, made, reporting
@@ -29,7 +29,7 @@ from tests.helpers.every import every
 
 def test_what_an_older_agent_did_not_write_is_0_or_unknown() -> None:
     assert {*ComparedSums().__dict__.values()} == {*Compared()} == {0.0}
-    gpu = GpuTotals(gpu="0", uuid="", held_seconds=7, observed_seconds=7, utilization_seconds=7)
+    gpu = GpuTotals.model_validate(VALUE)
     assert gpu.gained_seconds == gpu.memory_busy_seconds == gpu.memory_seconds == 0.0
     assert (gpu.share_ratio, gpu.in_last_run, gpu.waiting_seconds) == (1.0, True, None)
     usage = GpuUsage("0", GpuKey("GPU-0", ""))
@@ -136,12 +136,33 @@ def test_a_merged_job_is_held_since_the_earliest_of_its_nodes() -> None:
     assert merged([made("n1"), made("n2")]).held_since is None
 
 
+SUMS = LossSums(
+    lost={Loss.CLOCK: 5.0, Loss.IDLE: 45.0},
+    gained=5.0,
+    causes={NoTensorCause.MEMORY: Bounds(1.0, 2.0)},
+    energy_joules=9e5,
+    idle_energy_joules=2e5,
+    memory=MemorySums(70.0, 90.0, 9e13),
+)
+
+
+def test_every_sum_has_a_value_above_and_is_added() -> None:
+    """So that the tests below see each of them survive the file."""
+    unlike = {name: value for name, value in SUMS._asdict().items() if value}
+    assert unlike.keys() == {*LossSums._fields}, "give it one in SUMS"
+    twice = SUMS.plus(SUMS)
+    assert [name for name, value in unlike.items() if getattr(twice, name) == value] == []
+    assert twice.gained == 10.0
+    assert GpuTotals.model_validate({**VALUE, **of_sums(twice)}).sums == twice
+
+
+VALUE = {"gpu": "0", "uuid": "", "held_seconds": 7, "observed_seconds": 7, "utilization_seconds": 7}
 EVERYTHING = JobView(
     job=Job(*("slurm", "12", "llama", "ada", "physics", "gpu", "ml", "10", "2"), uid="a run's own"),
     usage={
         GpuKey("GPU-0", ""): GpuUsage(
             *("0", GpuKey("GPU-0", ""), 100.0, 90.0, 45.0),
-            sums=LossSums(memory=MemorySums(70.0, 90.0, 9e13)),
+            sums=SUMS,
         ),
         GpuKey("GPU-1", "3"): GpuUsage("1", GpuKey("GPU-1", "3"), 80.0, 60.0, 6.0),
     },
