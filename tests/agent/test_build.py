@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from ofu_exporter.agent.build import custom_rows
-from ofu_exporter.settings import GpuSetting
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.agent import tracing
+from ofu_exporter.agent.build import build_attribution, custom_rows, report_policy, what_is_sampled
+from ofu_exporter.ofu.divergence import Thresholds
+from ofu_exporter.settings import Configured, GpuSetting, Settings
 
 
 def setting(clock_hz: float, **more: str) -> GpuSetting:
@@ -27,3 +33,37 @@ def test_every_row_of_the_users_has_a_key_of_its_own() -> None:
         "H100-SXM5-80GB (2)",
     ]
     assert [row.tensor_clock_hz for row in made] == [1e9, 2e9, 3e9, 4e9]
+
+
+def test_every_threshold_is_the_setting_of_its_name() -> None:
+    given = Settings(mfu_above=0.01, mfu_below=0.03, mfu_above_relative=0.1, mfu_below_relative=0.2)
+    wanted = Thresholds(above=0.01, below=0.03, above_relative=0.1, below_relative=0.2)
+    assert report_policy(given).thresholds == wanted
+
+
+def test_how_long_an_answer_is_believed_is_a_setting_and_a_change_of_it_is_seen() -> None:
+    configured = [Configured(Settings(owner_max_age=age), {}) for age in (7.0, 8.0)]
+    assert [build_attribution(each)._max_age for each in configured] == [7.0, 8.0]
+    assert what_is_sampled(configured[0]) != what_is_sampled(configured[1])
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_traces_are_asked_for_in_a_folder_or_by_an_abstract_name(
+    is_abstract: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The abstract name is one for the whole machine, so this binds none."""
+    bound: list[Path | None] = []
+
+    class Socket:
+        def __init__(self, folder: Path | None, _: object) -> None:
+            bound.append(folder)
+
+        def start(self) -> None:
+            pass
+
+    monkeypatch.setattr(tracing, "TraceSocket", Socket)
+    given = Settings(
+        trace_folder=tmp_path, trace_socket_folder=tmp_path / "s", trace_abstract_name=is_abstract
+    )
+    tracing.Tracing(given, lambda: None, lambda *_: None).start()
+    assert bound == [None if is_abstract else tmp_path / "s"]

@@ -159,6 +159,16 @@ def test_a_pause_that_was_forgotten_ends_by_itself(
     assert running.logs("is older than 4s and is now ignored")
 
 
+def test_a_pause_that_states_no_time_is_over_at_the_limit(node: nvml.Scenario, file: Path) -> None:
+    file.touch()
+    os.utime(file, (time.time() - 3600,) * 2)
+    flags = ("run", "--source", "nvml", *PACE, "--pause-file", str(file), "--pause-limit", "50m")
+    with agent(*flags, env=node.environment()) as running:
+        until(lambda: measured(running))
+        file.touch()
+        until(lambda: is_released(running))
+
+
 def test_a_reload_in_a_pause_stays_paused(tmp_path: Path, node: nvml.Scenario, file: Path) -> None:
     settings = tmp_path / "ofu.yaml"
     settings.write_text(f"source: nvml\nscheduler: none\ninterval: 0.2s\npause_file: {file}\n")

@@ -310,6 +310,13 @@ def test_a_job_too_old_holds_nothing_even_if_its_file_does_not_change(node: Node
     assert (held, node.rejected) == ({}, {"expired": 1})
 
 
+def test_how_old_a_job_may_be_is_a_setting(tmp_path: Path) -> None:
+    node = Node(tmp_path, job_max_age=DAY)
+    node.write("7", "0", started=node.wall.now - DAY - 60)
+    node.write("8", "1", started=node.wall.now - DAY + 60)
+    assert (node.owners(), node.rejected) == ({"8": ("1",)}, {"expired": 1})
+
+
 def test_a_time_limit_that_has_passed_changes_nothing(node: Node) -> None:
     """It may have been extended; the agent does not ask."""
     node.write("7", "0", started=node.wall.now - 2 * DAY, ends=node.wall.now - DAY)
