@@ -18,10 +18,8 @@ FILE_ONLY = frozenset({"gpus", "pull"})
 
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
 """Paths that tell whether the process runs, and why no GPU is measured. Their answers name no job."""
-OWN_PATHS = PROBE_PATHS | frozenset(
-    {*("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"), "/v1/node"}
-)
-"""Paths at which the agent serves something other than its metrics."""
+_TAKEN = PROBE_PATHS | {"/docs", "/openapi.json"}
+"""Paths at which the agent serves something other than its metrics, besides those below /v1/ and /jobs/."""
 
 
 class GpuSetting(BaseModel, frozen=True, extra="forbid"):
@@ -278,7 +276,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     @field_validator("telemetry_path")
     @classmethod
     def _telemetry_path_is_free(cls, value: str) -> str:
-        if value in OWN_PATHS or value.startswith(("/v1/", "/jobs/")):
+        if value in _TAKEN or value.startswith(("/v1/", "/jobs/")):
             raise ValueError(f"the agent serves something else at {value}")
         return value
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.middleware import Middleware
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofu_exporter import __version__
@@ -18,12 +19,11 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.page import METRICS, Page
+from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.read_routes import add_metrics_routes, job_routes, node_routes
 from ofu_exporter.serving.report_routes import answer_refusals, report_routes
-from ofu_exporter.settings import OWN_PATHS
 from ofu_exporter.support.templates import render
 
 AppLayer = Callable[[ASGIApp, Scope, Receive, Send], Awaitable[None]]
@@ -35,7 +35,6 @@ CLOSE = {"connection": "close"}
 TWO_ENDS = JSONResponse({"detail": "both a length and chunks"}, 400, CLOSE)
 TOO_LONG = JSONResponse({"detail": "this length is more than anything here takes"}, 413, CLOSE)
 _ENDS = frozenset({b"content-length", b"transfer-encoding"})
-_PATHS = OWN_PATHS | {METRICS}
 
 
 def behind(layer: AppLayer) -> Middleware:
@@ -43,13 +42,14 @@ def behind(layer: AppLayer) -> Middleware:
     return Middleware(lambda app: partial(layer, app))
 
 
-async def watch(page: Page, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def watch(
+    page: Page, paths: Container[str], app: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
     """Count every answer by path and status, and answer 500 where the application raises.
 
-    Unknown paths share one name, so a scan adds no series. The server would log a trace for each error.
+    All but `paths` share one name, so a scan adds no series. The server would log a trace for each error.
     """
-    path = scope["path"]
-    path = path if path == page.path else _counted_as(path)
+    path = _counted_as(scope["path"], paths)
     has_begun = False
 
     async def counted(message: Message) -> None:
@@ -105,11 +105,11 @@ async def answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send) 
     await app({**scope, "method": "GET"} if is_head else scope, receive, send)
 
 
-def _counted_as(path: str) -> str:
+def _counted_as(path: str, paths: Container[str]) -> str:
     for folder in ("/v1/jobs/", "/jobs/"):
         if path.startswith(folder):
             return folder + "{job_id}"
-    return path if path in _PATHS else "other"
+    return path if path in paths else "other"
 
 
 def create_app(
@@ -124,6 +124,7 @@ def create_app(
 
     The first layer sees a request first. Requests are counted outside of all else, so that refusals are, too.
     """
+    paths: set[str] = set()
     app = FastAPI(
         title="ofu-exporter",
         version=__version__,
@@ -131,7 +132,7 @@ def create_app(
         redirect_slashes=False,  # to an address made from the Host header, which anybody writes
         middleware=[
             behind(take_absolute),
-            behind(partial(watch, page)),
+            behind(partial(watch, page, paths)),
             behind(refuse_two_ends),
             behind((hosts or Hosts()).check),
             behind(reading.check),
@@ -140,12 +141,15 @@ def create_app(
         ],
     )
     add_metrics_routes(app, page)
-    for router in (
+    routers = (
         job_routes(page, book),
         report_routes(reports, guard.access),
         node_routes(page),
         api_routes(app),
-    ):
+    )
+    for routes in (app.routes, *(router.routes for router in routers)):
+        paths.update(route.path for route in routes if isinstance(route, Route))
+    for router in routers:
         app.include_router(router)
     answer_refusals(app, reports)
     return app

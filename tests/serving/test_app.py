@@ -8,11 +8,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ofu_exporter.jobs.lookup import JobBook
@@ -25,6 +27,7 @@ from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.read_routes import unready
+from ofu_exporter.settings import Settings
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
@@ -179,6 +182,24 @@ def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) ->
     text = client.get("/metrics").text
     assert 'ofu_exporter_http_requests_total{code="404",path="other"} 3.0' in text
     assert "wp-admin" not in text
+
+
+def test_every_route_is_counted_is_no_path_for_metrics_and_is_asked_by_a_test(
+    page: Page, client: httpx.Client
+) -> None:
+    tests = "".join(each.read_text() for each in Path(__file__).parents[1].rglob("test_*.py"))
+    paths = {"/docs", "/openapi.json", *client.get("/openapi.json").json()["paths"]}
+    for path in paths:
+        client.head(path.format(job_id="7"))
+        asked = re.sub(r"\\{.*?\\}", r"[^ \"?]+", re.escape(path)) + r"[\"?/]"
+        assert re.search(f'"{asked}', tests), f"no test asks {path}"
+        with pytest.raises(ValidationError):
+            Settings(telemetry_path=path)
+    counted = client.get("/metrics").text
+    jobs = {path for path in paths if "{" in path}
+    assert [each for each in paths - jobs if f'path="{each}"' not in counted] == []
+    assert 'path="/v1/jobs/{job_id}"' in counted
+    assert "other" not in re.findall('requests_total{.*path="(.*)"}', counted)
 
 
 def test_openapi_describes_the_reading_side(client: httpx.Client) -> None:
