@@ -56,7 +56,9 @@ AS_A_KIND = {
 BY_OTHERS = {
     "agent/records.py": "agent/test_daemon.py",
     "agent/trace_socket.py": "end_to_end/test_trace_attacks.py",
+    "cli/profile_time.py": "cli/test_profile.py",
     "cli/trace.py": "end_to_end/test_trace.py",
+    "client/slow_disk.py": "client/test_steps_file.py",
     "fleet/history/answers.py": "fleet/history/test_history.py",
     "fleet/history/dcgm_queries.py": "fleet/history/test_from_dcgm.py",
     "fleet/history/progress_reader.py": "deploy/test_progress.py",
@@ -73,7 +75,7 @@ BY_OTHERS = {
 """Longer modules that only a whole of several shows at work, and the test of that."""
 LONG = 100
 """Lines from which on a module has a test file."""
-ALWAYS = ("traces/formats",)
+ALWAYS = ("cli", "client", "traces/formats")
 """Folders whose files have one however short they are; so has each `driver.py`."""
 
 TEST_FILES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
