@@ -69,8 +69,9 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         yield from (".PP", _escaped(" ".join(paragraph.split())))
     for parameter in command.params:
-        if record := parameter.get_help_record(context):
-            yield from (".TP", f"\\fB{_escaped(record[0])}\\fR", _escaped(record[1]) or "\\&")
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record is not None:
+            yield from (".TP", f"\\fB{_escaped(record[0])}\\fR", _escaped(record[1]))
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
