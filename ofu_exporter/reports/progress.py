@@ -28,6 +28,8 @@ LATE_SECONDS = 1.0
 """A failure that is this much older than the last step is one that this step came after."""
 LONGEST_SECONDS = 86400.0
 """No report covers more time: its start comes from a wrong clock."""
+CLOCKS_SET = 1_577_836_800.0
+"""2020 in Unix time. A node that states an earlier one has a clock that nobody has set."""
 FAR = 100
 """A run that came more than this many times further in one report than up to the second after it was mistaken in it."""
 SILENCE = 1.25
@@ -60,7 +62,8 @@ def after_report(
     if run != now.run or run not in now.lines:
         now = _entered(now, run, line)
     if now.step is None and report.reached is not None:
-        at = countable.since if report.reached_at is None else report.reached_at
+        at = report.reached_at or 0.0
+        at = countable.since if at < CLOCKS_SET else at
         if at <= countable.since:  # else another node of this very run has reached it
             now = _continued(now, report.reached, min(at, countable.until))
     if report.event == "restart":

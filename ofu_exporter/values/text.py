@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+LONGEST_NAME = 160
+"""Letters of one of several names in a sentence. Kubernetes' names have at most 253, and hardly any that many."""
+
 
 def shown(text: str) -> str:
     r"""The text with an escape in place of each unprintable character: `\n`, `\x1b`, `\u202e`, `\ud800`.
@@ -26,9 +29,14 @@ def shown_lines(text: str) -> str:
 
 
 def first_names(names: Sequence[str], most: int) -> str:
-    """The names; of more than `most` the first ones, and how many more there are."""
+    """The names; of more than `most` the first ones, and how many more there are. Long ones lack their middle."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(map(_shortened, names[:most])) + more
+
+
+def _shortened(name: str) -> str:
+    half = LONGEST_NAME // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[:half]}...{name[-half:]}"
 
 
 _ODD = re.compile(r"[^ -~\n]")

@@ -223,6 +223,13 @@ def test_a_run_says_itself_how_far_earlier_ones_came_on_other_nodes() -> None:
     assert job.progress.highest_step == 170, "it had stated steps before"
 
 
+def test_of_a_node_whose_clock_was_not_set_no_time_counts() -> None:
+    """Its recovery would have taken 56 years."""
+    job = Told()._take(20.0, step=110, start=DAY + 10, reached=150, reached_at=7.0)
+    (recovery,) = job.progress.recoveries
+    assert (recovery.highest_step, recovery.at) == (150, pytest.approx(DAY, abs=60))
+
+
 def test_what_other_nodes_reach_in_the_same_run_is_not_done_again() -> None:
     job = Told()._take(10.0, step=5, start=DAY + 1, reached=5, reached_at=DAY + 9)
     assert (job.done_again, job.progress.recoveries, job.progress.highest_before) == (0, (), None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -38,11 +38,13 @@ from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.text import first_names
 
 ACCURACY = (
     "These numbers are from dcgm-exporter's history: activity is a mean over its interval, and the SM clock is read at "
     "one instant a minute. A clock that follows the load within seconds makes OFU wrong."
 )
+MOST_NAMES = 3
 CONTRADICTION = 0.01
 """Where a part is below 0 by more than this share of its hour, the counters contradict each other and are not used."""
 
@@ -94,6 +96,8 @@ class _Pages:
     def __init__(self, reader: ChunkReader, history: FleetHistory) -> None:
         self._reader = reader
         self._history = history
+        self._partless: set[str] = set()
+        """MIG profiles whose part of a GPU is not known: such instances are left out."""
         self._doubts: dict[ClusterJob | None, float] = defaultdict(float)
         """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
         answer = reader.series("labels of pods", PUSHED_ASIDE, history.span)
@@ -104,18 +108,34 @@ class _Pages:
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
-        expressions, span = ([*self._queries.hours, SPREAD, self._queries.size], self._history.span)
-        for answers in self._reader.stepped("pages of dcgm-exporter", expressions, span):
+        expressions = [*self._queries.hours, SPREAD, self._queries.size]
+        for answers in self._stepped("pages of dcgm-exporter", expressions):
             self._add_doubts(answers)
             self._add_hours(answers)
             self._add_names(answers[0])
             self._add_sizes(answers[-1])
         self._history.remark = f"{ACCURACY} {self._remark()}"
+        if self._partless:
+            named = first_names(sorted(self._partless), MOST_NAMES)
+            self._history.remark += (
+                f" Left out are MIG instances of an unknown part of a GPU: {named}."
+            )
+
+    def _stepped(self, what: str, expressions: Sequence[str]) -> Iterator[Answers]:
+        """Answers without MIG instances whose part of a GPU is not known."""
+        for answers in self._reader.stepped(what, expressions, self._history.span):
+            yield [[*filter(self._has_part, answer)] for answer in answers]
+
+    def _has_part(self, series: Series) -> bool:
+        model, profile = (series.labels.get(name, "") for name in ("modelName", "GPU_I_PROFILE"))
+        if not _share(model, profile):
+            self._partless.add(f"{profile} of {model}")
+        return bool(_share(model, profile))
 
     def read_together(self) -> None:
         """What of jobs' hours was none in which all of their GPUs worked; starts are not told apart there."""
-        together, span = self._queries.together, self._history.span
-        for answers in self._reader.stepped("engines of dcgm-exporter", [*together.values()], span):
+        together = self._queries.together
+        for answers in self._stepped("engines of dcgm-exporter", [*together.values()]):
             for reason, answer in zip(together, answers, strict=True):
                 for _, gpus, value in self._by_hour(answer):
                     if gpus.worker:
@@ -210,8 +230,8 @@ class _Pages:
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
-        losses, span = self._queries.losses, self._history.span
-        for answers in self._reader.stepped("engines on these pages", losses, span):
+        losses = self._queries.losses
+        for answers in self._stepped("engines on these pages", losses):
             sums: dict[tuple[int, ClusterJob], list[float]] = defaultdict(
                 lambda: [0.0] * len(losses)
             )
@@ -295,8 +315,9 @@ def _rated_hz(model: str) -> float | None:
 
 @cache
 def _share(model: str, profile: str) -> float:
-    """The part of a GPU that a MIG instance of a profile is; 1 of a whole GPU."""
+    """The part of a GPU that a MIG instance of a profile is; 1 of a whole GPU, 0 where it is not known."""
     if not profile:
         return 1.0
     one = Gpu("0", "GPU", instance="1", profile=profile, name=model)
-    return mig_shares.shares([one])[one.key].ratio
+    share = mig_shares.shares([one])[one.key]
+    return share.ratio if share.basis == "slices" else 0.0

@@ -115,6 +115,22 @@ def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
 
 @pytest.mark.slow
 @pytest.mark.prometheus
+def test_instances_of_an_unknown_part_of_a_gpu_are_left_out_and_named(tmp_path: Path) -> None:
+    profiles = (("3g.40gb", "7"), ("q9.40gb", "8"), ("q9.40gb" + "9" * 20_000, "9"))
+    instances = [
+        DcgmGpu(gpu(4, A100, GPU_I_ID=job, GPU_I_PROFILE=profile, hpc_job=job), 0.7, 1410.0, end=1)
+        for profile, job in profiles
+    ]
+    with stored_pages(tmp_path, pages(instances)) as running:
+        found = read(running, 24)
+    held = {key.job_id: job.total.held for key, job in found.jobs.items()}
+    assert held == {"7": pytest.approx(3 / 7, rel=0.1)}, "a series ends five minutes late"
+    assert f"of an unknown part of a GPU: q9.40gb of {A100}, q9.40gb999" in found.remark
+    assert len(found.remark) < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
 def test_the_chain_says_in_which_hours_all_gpus_of_a_job_worked(tmp_path: Path) -> None:
     """One of two stands for two of six hours, and the other waits for it."""
     labels = [gpu(number, H100, hpc_job="9") for number in (0, 1)]
