@@ -70,7 +70,6 @@ BY_OTHERS = {
     "flops/trace/image_inputs.py": "flops/trace/test_transformer_inputs.py",
     "flops/trace/recorder.py": "flops/trace/test_execution.py",
     "traces/rank.py": "traces/test_job.py",
-    "values/reasons.py": "test_docs.py",
 }
 """Longer modules that only a whole of several shows at work, and the test of that."""
 LONG = 100

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from ofu_exporter.errors import HungError
 from ofu_exporter.jobs.clock_mark import ClockMark
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.lookup import with_served
@@ -18,10 +19,13 @@ from ofu_exporter.jobs.state_file import PRUNE_SECONDS, ResultT, Saved, StateFil
 from ofu_exporter.jobs.state_rows import BUSY_SECONDS
 from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.support.boot import boot_id, uptime
+from ofu_exporter.support.patience import within
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
 
+OPEN_SECONDS = 10.0
+"""How long an agent waits at its start for what an earlier one left."""
 MOST_TOLD, READ_AT_ONCE = 500, 10
 """Most jobs that an agent tells of at once, beside those on its page; one of 72 GPUs has 50 KB."""
 
@@ -56,12 +60,20 @@ class StateWriter:
         self.set_aside = 0
 
     def open(self, kept: Callable[[], KeptServed] = KeptServed) -> Saved:
-        """Read what an earlier agent left; empty where there is no file or it cannot be read.
+        """Read what an earlier agent left; empty where there is no file, it cannot be read or its disk hangs.
 
         `kept` is what pulled engines served by then, which each write takes.
         """
         self._kept = kept
-        return self._attempt(lambda store: store.load(time.time(), _now()), Saved((), {}))
+        nothing = Saved((), {})
+        load = partial(self._attempt, lambda store: store.load(time.time(), _now()), nothing)
+        try:
+            return within(OPEN_SECONDS, f"state file {self._path}", load)
+        except HungError:
+            self.writes["failed"] += 1
+            hangs = "state file %s: its file system does not answer; totals begin anew"
+            log.error(hangs, self._path)
+            return nothing
 
     def start(self) -> None:
         self._thread.start()

@@ -192,6 +192,15 @@ def test_a_source_that_hangs_while_it_is_opened_is_let_go_of_at_a_reload(tmp_pat
         assert running.stop() == 0
 
 
+def test_a_state_file_on_a_disk_that_hangs_costs_the_totals_alone(tmp_path: Path) -> None:
+    state = tmp_path / "hangs" / "state"
+    flags = ("--source", "simulate", "--simulated-gpus", "2", "--state-file", str(state), *QUICK)
+    with agent("run", *flags, env=slow_disk(state.parent, seconds=1000)) as running:
+        until(lambda: measured(running) == 2)
+        assert running.logs("its file system does not answer; totals begin anew")
+        assert running.value("ofu_exporter_state_writes_total", outcome="failed") == 1
+
+
 def test_a_bad_reload_leaves_the_last_good_settings(tmp_path: Path) -> None:
     file = tmp_path / "ofu.yaml"
     file.write_text("source: simulate\nsimulated_gpus: 2\ninterval: 200ms\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +14,8 @@ import pytest
 from ofu_exporter.client import Reporter
 from ofu_exporter.client.steps_file import MOST_RUNS, StepsFile
 from tests.doubles.report_agent import report_agent
+from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import until
-from tests.helpers.hung_disk import hung_disk
 
 
 def test_the_next_run_tells_the_highest_step_whatever_became_of_the_reports(
@@ -173,13 +175,22 @@ def test_of_many_runs_the_last_are_kept(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 1
 
 
-def test_a_disk_that_hangs_costs_the_steps_and_no_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("STEPS_FILE", "TOKEN_FILE", "CA_FILE"):
-        monkeypatch.setenv(f"OFU_EXPORTER_{name}", str(tmp_path / name))
-    with hung_disk(tmp_path), report_agent() as node, Reporter(7, node.url, every=0.02) as job:
-        for step in range(3):
-            job.report(step=step)
-            until(lambda: job.counts["accepted"] == len(node.reports) == step + 1)  # noqa: B023
-    assert "OFU_EXPORTER_STEPS_FILE is not written: the disk does not answer" in caplog.messages
+def test_a_disk_that_hangs_costs_the_steps_and_no_report(tmp_path: Path) -> None:
+    code = """if True:
+        import sys, time
+        from ofu_exporter.client import Reporter
+        with Reporter(7, sys.argv[1], every=0.02) as job:
+            for step in range(1, 4):
+                job.report(step=step)
+                while job.counts["accepted"] < step:
+                    time.sleep(0.01)
+    """
+    names = (f"OFU_EXPORTER_{name}_FILE" for name in ("STEPS", "TOKEN", "CA"))
+    env = {**dict.fromkeys(names, str(tmp_path / "file")), **slow_disk(tmp_path, seconds=1000)}
+    with report_agent() as node:
+        words = [sys.executable, "-c", code, node.url]
+        done = subprocess.run(
+            words, env=os.environ | env, capture_output=True, timeout=60, check=True
+        )
+    assert [each["step"] for each in node.reports] == [1, 2, 3]
+    assert b"OFU_EXPORTER_STEPS_FILE is not written: the disk does not answer" in done.stderr

@@ -166,11 +166,12 @@ class LogTail:
         return IntervalReport(start, end, {}, statement.step, statement.event)
 
     def _within_reach(self, start: float, end: float, line: TailLine) -> IntervalReport | None:
-        """A restart, unless it is too long ago."""
+        """A restart, unless it is too long ago; one from a host whose clock is ahead ends now."""
         if end < self._clock() - OLDEST_SECONDS:
             self._drop(Drop.TOO_OLD, f"over {OLDEST_SECONDS:g} s old: {_short(line.text)}")
             return None
-        return IntervalReport(start, min(end, self._clock()), {}, None, "restart")
+        ahead = max(0.0, end - self._clock())
+        return IntervalReport(start - ahead, end - ahead, {}, None, "restart")
 
     def _report(self, statement: Statement, line: TailLine) -> Call | None:
         end = self._end(line)

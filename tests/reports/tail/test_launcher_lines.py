@@ -80,6 +80,11 @@ def test_tail_tells_a_restart_among_the_steps_of_a_log() -> None:
         "end": pytest.approx(DAY + 35.990),
         "event": "restart",
     }
+    behind = LogTail("megatron", JobFacts(), said.append, lambda: DAY)
+    found = [behind.take(TailLine(line, is_new=True)) for line in LOG[:7]]
+    (ahead,) = (each for each in found if isinstance(each, IntervalReport))
+    assert ahead.end == DAY, "its clock is ahead"
+    assert ahead.start == pytest.approx(DAY - 0.066)
     assert reached == Call(now, {}, 90, now - 2.0)
     now += 3600.0
     log.take(TailLine(LOG[9], is_new=False))
