@@ -33,7 +33,7 @@ class Front:
         settings: Settings,
         records: Records,
         stop: asyncio.Event,
-        more: APIRouter | None = None,
+        more: APIRouter | None,
     ) -> None:
         """Bind the listeners. Raises ConfigError for what cannot be served. `more` is served as well."""
         self._access = build_access(settings)

@@ -262,7 +262,7 @@ def redacted(text: str, secrets: Collection[str] = ()) -> str:
     return text
 
 
-def redacted_data(data: Any, secrets: Collection[str] = ()) -> Any:
+def redacted_data(data: Any, secrets: Collection[str]) -> Any:
     """The same for every text within mappings and lists."""
     if isinstance(data, dict):
         return {key: redacted_data(value, secrets) for key, value in data.items()}

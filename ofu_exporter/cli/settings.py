@@ -216,7 +216,7 @@ def setting_flags(
     )
 
 
-def flag_of(name: str, field: FieldInfo | None = None) -> str:
+def flag_of(name: str, field: FieldInfo | None) -> str:
     """The flag of a setting: its name, or the name that other exporters use."""
     return _extra(field, "flag") or "--" + name.replace("_", "-")
 

@@ -68,7 +68,7 @@ class Explanation:
     """Facts that were not given and can tell the tied causes apart, by the names of their options."""
     looked: bool
     """Whether there was anything to explain."""
-    advice: str = ""
+    advice: str
     """What to check if no mistake in the report explains the divergence; "" otherwise."""
     of_few: tuple[tuple[str, str], ...] = ()
     """The same of jobs with adapters, repeats, padding or packs, if this is one."""

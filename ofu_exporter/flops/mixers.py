@@ -113,7 +113,7 @@ class LatentAttention:
     """Head dimension of queries and keys that carries no position."""
     rope_dim: int
     value_dim: int
-    bias: bool = False
+    bias: bool
     keys: int | None = None
     """How many keys a query attends to, if an indexer chooses them."""
     indexer: Indexer | None = None
@@ -162,11 +162,11 @@ class CompressedAttention:
     window: int
     streams: int
     """Parallel residual streams, which hyper-connections mix around attention and feed-forward block (section 2.2)."""
-    rate: int | None = None
+    rate: int | None
     """Tokens of a compressed key; None: there is the window alone."""
-    keys: int | None = None
+    keys: int | None
     """How many compressed keys a query attends to, which the indexer chooses; None: all of its past."""
-    indexer: Indexer | None = None
+    indexer: Indexer | None
 
     def terms(self, hidden: int, times: int) -> Iterator[Term]:
         """h r_q + r_q q + h d + q r_o + G r_o h multiply-adds per token; 2 q per pair of the window, and per `rate`.
@@ -223,8 +223,8 @@ class Mamba2:
     groups: int
     state: int
     kernel: int
-    conv_bias: bool = True
-    bias: bool = False
+    conv_bias: bool
+    bias: bool
     out_bias: bool | None = None
     """Whether the output projection has a bias; None = like the input projection."""
     gate_norm: bool = True
@@ -260,8 +260,8 @@ class Mamba1:
     state: int
     kernel: int
     step_rank: int
-    conv_bias: bool = True
-    bias: bool = False
+    conv_bias: bool
+    bias: bool
     inner_norms: bool = False
     """Whether time step, B and C are normalised (Jamba)."""
 

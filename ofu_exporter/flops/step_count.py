@@ -28,7 +28,7 @@ class TermCount:
     forward: Exact
     backward: Exact
     recomputed: Exact
-    padding: Exact = 0
+    padding: Exact
     """FLOPs of padding tokens in all passes, which the hardware runs but the model does not need."""
 
     @property
@@ -48,7 +48,7 @@ class Count:
     tokens: Exact
     """Tokens of the main streams in the step; a count per token divides by them, and tokens/s counts them."""
     sequences: int
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...]
 
     @property
     def model_flops_per_step(self) -> Exact:

@@ -50,10 +50,10 @@ class GpuModel:
     """Names as NVML reports them."""
     pci_device_ids: tuple[str, ...]
     """Four hexadecimal digits, lower case, of NVIDIA's vendor id 10de."""
-    sm_count: int | None = None
-    tensor_clock_hz: float | None = None
+    sm_count: int | None
+    tensor_clock_hz: float | None
     """Rated clock of the tensor pipe for everything but FP64."""
-    fp64_clock_hz: float | None = None
+    fp64_clock_hz: float | None
     """Rated clock of FP64 tensor instructions; None = the same as tensor_clock_hz."""
     max_sm_clock_hz: float | None = None
     """Maximum SM clock as NVML reports it; not what the peak is quoted at."""

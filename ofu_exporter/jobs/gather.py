@@ -81,7 +81,7 @@ def ask_agent(
 
 
 def ask_for_all(
-    agent: str, access: ServerAccess = OPEN, *, ended: bool = False
+    agent: str, access: ServerAccess, *, ended: bool = False
 ) -> tuple[JobTotals, ...] | str:
     """The jobs that an agent has now, with `ended` those that its file remembers too; or why they are not known.
 

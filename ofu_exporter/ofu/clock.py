@@ -106,7 +106,7 @@ class ClockCurve(NamedTuple):
     blind: Sequence[BlindSpan]
     memory: ClockMemory
     """Of this window and those before."""
-    remembered: int = 0
+    remembered: int
     """How many reads of earlier windows are in the variances about the reads too."""
 
     def cycles(self, spans: Iterable[tuple[float, float]]) -> list[float]:

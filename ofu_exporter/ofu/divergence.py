@@ -16,7 +16,6 @@ from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio
 from ofu_exporter.values import quantities
 from ofu_exporter.values.reported import (
     COMPARED_SECONDS,
-    NO_ERROR,
     Compared,
     ErrorMethod,
     StandardError,
@@ -81,7 +80,7 @@ class Divergence(NamedTuple):
     relative: float | None
     """|MFU - OFU| / OFU; None where OFU is 0."""
     verdict: Verdict
-    error: StandardError = NO_ERROR
+    error: StandardError
     """The standard error of the OFU that the verdict was made with."""
 
 

@@ -94,7 +94,7 @@ class EnginePage(NamedTuple):
 
     counters: Mapping[EngineSeries, float]
     gauges: Mapping[EngineSeries, float]
-    started: tuple[str, ...] = ()
+    started: tuple[str, ...]
     """When its processes started, as the page writes it; empty where it does not."""
 
 

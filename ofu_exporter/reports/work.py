@@ -21,7 +21,7 @@ AT_ONCE_SECONDS = {JOB: 1.0, ADDRESS: 2.0, ALL: 4.0}
 class WorkBudget:
     """Any thread may call it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._used = {

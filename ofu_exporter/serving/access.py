@@ -43,7 +43,7 @@ class SiteToken(NamedTuple):
 
     digest: str
     """SHA-256 of the token, in hexadecimal."""
-    own_pod: bool = False
+    own_pod: bool
     """Whether it is good only for a pod that reports for its own job."""
 
 

@@ -167,7 +167,7 @@ class LastLines(logging.Handler):
         return [*self._lines.copy()][::-1]
 
 
-def configure_logging(log_format: str, log_level: str = "info") -> None:
+def configure_logging(log_format: str, log_level: str) -> None:
     """Log to standard error as text, JSON lines or logfmt, from this level on."""
     root = logging.getLogger()
     handler = next(iter(_queued()), None) or QueuedLines()

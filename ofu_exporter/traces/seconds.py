@@ -40,8 +40,8 @@ class TimeCell:
     """None = it is not idle."""
     is_small: bool
     """Whether the kernel left most of the GPU empty."""
-    seconds: float = 0.0
-    launches: int = 0
+    seconds: float
+    launches: int
 
     @property
     def family(self) -> str:

@@ -63,7 +63,7 @@ def clock_findings(
     trials: Sequence[Trial],
     rating: Rating,
     published: Mapping[str, float],
-    extra: Sequence[GpuModel] = (),
+    extra: Sequence[GpuModel],
 ) -> Findings:
     chosen = [each for each in trials if each.product.kind == "clock"]
     compared = _results(chosen, rating)

@@ -6,7 +6,6 @@ Equal seeds draw equal products, so that an interrupted run can be continued.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -120,7 +119,7 @@ class ValidationSession:
     machine: Machine
     watch: Watch
     store: ResultsFile
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float]
 
     def run(
         self, products: Sequence[Product], deadline: float | None, progress: OnProduct

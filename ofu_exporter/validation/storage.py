@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class ResultsHeader:
     simulated: bool
     created: str
     """UTC, ISO 8601."""
-    software: Mapping[str, str] = field(default_factory=dict)
+    software: Mapping[str, str]
 
 
 _HEADER = TypeAdapter(ResultsHeader)

@@ -38,7 +38,7 @@ def of_job(
     target: float | None,
     low_clock: float,
     report: FleetReport,
-    slower: str = "",
+    slower: str,
 ) -> Iterator[AdviceRow]:
     """What can be done about one job, in order of cost, highest first. The report is that of the fleet, `slower` what
     its changes say of the job."""

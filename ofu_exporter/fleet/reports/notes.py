@@ -26,7 +26,7 @@ _UNUSED = ("free", "unknown", "unmeasured", "idle")
 _WORTH_TELLING = 0.01
 
 
-def report_headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str = "") -> str:
+def report_headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str) -> str:
     """What share of the peak was delivered, where most of the rest went, and how many jobs report too much."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
     effective = by_name["effective"].share

@@ -28,7 +28,7 @@ class FleetClock:
     """The current second of a fleet, whose time may pass faster than real time."""
 
     def __init__(
-        self, begin_unix: float, speed: float = 1.0, unix: Callable[[], float] = time.time
+        self, begin_unix: float, speed: float, unix: Callable[[], float] = time.time
     ) -> None:
         """`begin_unix` is the Unix time at which the fleet begins. The time from then until now counts with speed 1."""
         self.begin_unix = begin_unix

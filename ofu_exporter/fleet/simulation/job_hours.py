@@ -43,7 +43,7 @@ class HourOfJob:
 class _Reports:
     """The reports of a job, and what its agents last held of them."""
 
-    minutes: dict[int, float] = field(default_factory=dict)
+    minutes: dict[int, float]
     """MFU by the minute of the fleet at which it is reported."""
     verdict: Verdict | None = None
     causes: dict[Verdict, str] = field(default_factory=dict)

@@ -38,10 +38,10 @@ class Group:
     in_layers: bool
     operator: str
     has_weights: bool
-    is_routed: bool = False
-    matrix: tuple[int, int] | None = None
-    mask: Mask = EVERY_PAIR
-    gradients: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
+    is_routed: bool
+    matrix: tuple[int, int] | None
+    mask: Mask
+    gradients: tuple[Fraction, Fraction]
 
 
 def groups(recorder: Recorder) -> dict[Group, int]:

@@ -70,7 +70,7 @@ def _recipe(name: str, library: str | None, fit: Fitted, samples: int = 1) -> Re
     )
 
 
-def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
+def recipe_of_module(module: Any, batch: Any, backward: bool) -> Recipe:
     """The recipe of any torch.nn.Module and an example batch: a tensor, a tuple of arguments, or a mapping of them.
 
     Its parameters are replaced by their shapes meanwhile, so that nothing of it changes, no gradient is left in it and

@@ -40,7 +40,7 @@ class JobGpu(NamedTuple):
     job: Job
     waits: bool
     """Whether no program of the job has started yet."""
-    jobs: int = 1
+    jobs: int
     """How many jobs have the GPU: each holds an equal part of its time."""
 
 

@@ -53,8 +53,8 @@ def take_holders(
     jobs: Jobs,
     holders: Iterable[Job],
     now: Instant,
-    believed_since: float | None = None,
-    is_watched: bool = False,
+    believed_since: float | None,
+    is_watched: bool,
 ) -> dict[JobKey, JobState]:
     """The jobs after a change of who holds what: new ones begin, those that hold nothing end.
 

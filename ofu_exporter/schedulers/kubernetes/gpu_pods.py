@@ -38,7 +38,7 @@ class Allotted(NamedTuple):
 
     name: str
     """The name of NVIDIA's DRA driver."""
-    claim_uid: str = ""
+    claim_uid: str
     claim: ClaimName = ("", "")
 
 

@@ -30,7 +30,7 @@ _CAP = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d+)")
 class MigDevices:
     """Remembers what it found while a pod has it: the specification of a claim never changes."""
 
-    def __init__(self, cdi: Path, minors: Path = MINORS) -> None:
+    def __init__(self, cdi: Path, minors: Path) -> None:
         self._cdi = cdi
         self._minors = minors
         self._places: dict[Allotted, str] = {}

@@ -29,7 +29,7 @@ _REASONS = {
 class PluginDevice(NamedTuple):
     resource: str
     device_id: str
-    container: str = ""
+    container: str
     """The container of the pod that has it."""
 
 
@@ -51,8 +51,8 @@ class ClaimedDevice(NamedTuple):
 class PodResources:
     namespace: str
     name: str
-    devices: tuple[PluginDevice, ...] = ()
-    claimed: tuple[ClaimedDevice, ...] = ()
+    devices: tuple[PluginDevice, ...]
+    claimed: tuple[ClaimedDevice, ...]
 
 
 def ask(path: Path, marks: Collection[bytes]) -> list[PodResources]:

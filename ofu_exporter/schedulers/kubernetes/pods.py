@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -62,7 +61,7 @@ class Pods:
         api: ApiServer,
         read: Callable[[object], Workload],
         rejected: Counter[str],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._api = api
         self._read = read

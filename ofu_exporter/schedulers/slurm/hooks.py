@@ -197,7 +197,7 @@ def _restarts(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,5}", text) else None
 
 
-def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...]:
+def devices(environ: Mapping[str, str], driver: Path) -> tuple[str, ...]:
     """The job's GPUs, by uuid where it is known; empty when the job has none.
 
     CUDA_VISIBLE_DEVICES counts where it holds uuids: newer Slurms write them, and no other variable names a
@@ -227,7 +227,7 @@ def _numbers(word: str) -> Iterator[int]:
         yield from range(first, min(last, first + MAX_GPUS) + 1)
 
 
-def uuids_by_minor(driver: Path = DRIVER) -> dict[int, str]:
+def uuids_by_minor(driver: Path) -> dict[int, str]:
     """The uuid of every /dev/nvidiaN, read in /proc: the driver itself is not called."""
     by_minor = {}
     with suppress(OSError):

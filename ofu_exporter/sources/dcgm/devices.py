@@ -66,7 +66,7 @@ class Census:
     instances: tuple[DcgmInstance, ...]
 
 
-def take_census(engine: HostEngine, before: Census | None = None) -> Census:
+def take_census(engine: HostEngine, before: Census | None) -> Census:
     """The GPUs and instances there are now; those of `before` where instances cannot be listed. Raises DcgmError."""
     statuses = {number: _status(engine, number) for number in engine.gpus()}
     try:

@@ -7,7 +7,7 @@ the finding's, which is a label of a metric and never changes; its docstring is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -39,14 +39,14 @@ class TraceFacts:
     cells: Sequence[TimeCell]
     seconds: float
     """Of all GPUs together."""
-    steps: int = 0
+    steps: int
     """Of all GPUs together."""
-    cpu_collectives: Mapping[str, int] = field(default_factory=dict)
-    capability: int | None = None
+    cpu_collectives: Mapping[str, int]
+    capability: int | None
     """Compute capability of the GPUs, times ten; None = not known, or several."""
-    padding: Mapping[str, float] = field(default_factory=dict)
+    padding: Mapping[str, float]
     """Share of the FLOPs of a kernel that whole tiles add, by its name."""
-    waiting: Waiting | None = None
+    waiting: Waiting | None
 
 
 class CostClaim(NamedTuple):
