@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -302,10 +302,10 @@ class Configured:
     settings: Settings
     sources: Mapping[str, BaseModel]
     """Options by the source's name, in the order in which the sources are tried."""
-    schedulers: Mapping[str, BaseModel]
+    schedulers: Mapping[str, BaseModel] = field(default_factory=dict)
     """Options by the scheduler's name."""
-    ignored: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
     """One sentence for each variable OFU_... that is no setting."""
-    file: Path | None
-    file_is_empty: bool
+    file: Path | None = None
+    file_is_empty: bool = False
     """Whether the file sets nothing."""

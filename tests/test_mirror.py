@@ -22,6 +22,7 @@ OF_A_SUBJECT = {
     "cli/test_golden_output.py": "what commands print, each in every format",
     "cli/test_recipes.py": "recipes, through every command that reads one",
     "fleet/pages/test_golden_reports.py": "all forms of reports, digests and pages of jobs, of one fleet",
+    "fleet/simulation/test_golden_fleet.py": "pages and report of one simulated fleet",
     "fleet/pages/test_zoom.py": "the script templates/zoom.js, in a browser",
     "flops/causes/test_cases.py": "all causes, on reports of public threads",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",

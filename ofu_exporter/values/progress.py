@@ -59,8 +59,8 @@ class Fall(NamedTuple):
     """Unix time from which they count."""
     end: float
     """Unix time of the last of them."""
-    first: int
-    since: float
+    first: int = 0
+    since: float = 0.0
     """Unix time of the last higher step."""
 
 

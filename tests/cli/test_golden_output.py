@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.flops.counting import CONFIGS, LLAMA
 from tests.helpers.in_process import call
+from tests.helpers.rounding import without_last_digits
 from tests.traces.planted import EXAMPLE, PLANTS, clean, planted
 
 TRACES = Path(__file__).parents[1] / "traces"
@@ -89,8 +89,7 @@ def as_golden(lines: Iterable[str], *folders: Path) -> str:
     text = "\n".join(lines)
     for folder in (*folders, Path(__file__).parents[2]):
         text = text.replace(f"{folder}/", "")
-    # The last digits of sums are not those of every version of Python.
-    return re.sub(r"\d+\.\d{10,}(e-?\d+)?", lambda found: f"{float(found[0]):.9g}", text)
+    return without_last_digits(text)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from pydantic import BaseModel
 
@@ -22,3 +23,8 @@ def as_json(result: BaseModel) -> str:
 def schemas(*models: type[BaseModel]) -> str:
     """What models say of their fields."""
     return json.dumps({each.__name__: each.model_json_schema() for each in models}, indent=1)
+
+
+def without_last_digits(text: str) -> str:
+    """A text without the last digits of the long numbers in it."""
+    return re.sub(r"\d+\.\d{10,}(e-?\d+)?", lambda found: f"{float(found[0]):.9g}", text)
