@@ -14,7 +14,8 @@ from tests.helpers.in_process import call
 from tests.helpers.rounding import without_last_digits
 from tests.traces.planted import EXAMPLE, PLANTS, clean, planted
 
-TRACES = Path(__file__).parents[1] / "traces"
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "tests" / "traces"
 H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
 STEP = ("--seq-len", "8192")
 V3 = (str(CONFIGS / "deepseek-v3.json"), *STEP)
@@ -80,6 +81,7 @@ FORMATS = ((), ("--format", "json"))
 
 
 def printed(args: tuple[str, ...], formats: Sequence[tuple[str, ...]] = FORMATS) -> Iterator[str]:
+    args = tuple(each.removeprefix(f"{ROOT}/") for each in args)
     for more in formats:
         done = call(*args, *more)
         yield f"$ {' '.join((*args, *more))}  # {done.returncode}\n{done.stdout}{done.stderr}"
@@ -87,9 +89,15 @@ def printed(args: tuple[str, ...], formats: Sequence[tuple[str, ...]] = FORMATS)
 
 def as_golden(lines: Iterable[str], *folders: Path) -> str:
     text = "\n".join(lines)
-    for folder in (*folders, Path(__file__).parents[2]):
+    for folder in (*folders, ROOT):
         text = text.replace(f"{folder}/", "")
     return without_last_digits(text)
+
+
+@pytest.fixture(autouse=True)
+def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns are as wide as paths, so these must not depend on where the project lies."""
+    monkeypatch.chdir(ROOT)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
