@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -77,44 +77,39 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-FORMATS = ((), ("--format", "json"))
+FORMATS = ((), ("--format", "json"), ("--format", "csv"))
+Golden = Callable[[str, str], None]
 
 
 def printed(args: tuple[str, ...], formats: Sequence[tuple[str, ...]] = FORMATS) -> Iterator[str]:
-    args = tuple(each.removeprefix(f"{ROOT}/") for each in args)
+    """What a command prints; of the project's files by their names from its root, where it is run."""
+    root = f"{Path.cwd()}/"
+    given = tuple(each.removeprefix(root) for each in args)
     for more in formats:
-        done = call(*args, *more)
-        yield f"$ {' '.join((*args, *more))}  # {done.returncode}\n{done.stdout}{done.stderr}"
-
-
-def as_golden(lines: Iterable[str], *folders: Path) -> str:
-    text = "\n".join(lines)
-    for folder in (*folders, ROOT):
-        text = text.replace(f"{folder}/", "")
-    return without_last_digits(text)
-
-
-@pytest.fixture(autouse=True)
-def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns are as wide as paths, so these must not depend on where the project lies."""
-    monkeypatch.chdir(ROOT)
+        done = call(*given, *more)
+        said = without_last_digits(f"{done.stdout}{done.stderr}")
+        yield f"$ {' '.join((*given, *more))}  # {done.returncode}\n{said}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_prints_what_it_did(name: str, golden: Callable[[str, str], None]) -> None:
+def test_a_command_prints_what_it_did(
+    name: str, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Regenerate with `pytest tests/cli/test_golden_output.py --regenerate`."""
-    golden(f"cli-{name}.txt", as_golden(text for args in COMMANDS[name] for text in printed(args)))
+    monkeypatch.chdir(ROOT)
+    golden(f"cli-{name}.txt", "\n".join(t for args in COMMANDS[name] for t in printed(args)))
 
 
-def test_a_profile_says_what_it_did(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
-    made = {
-        f"{number}-{planted(number).finding}.json": planted(number) for number in range(len(PLANTS))
-    }
+def test_a_profile_says_what_it_did(
+    tmp_path: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {f"{n}-{planted(n).finding}.json": planted(n) for n in range(len(PLANTS))}
     made["clean.json"] = clean(3)
     for name, job in made.items():
         job.maker.write(tmp_path / name)
-    files = (("profile", str(tmp_path / name)) for name in made)
-    others = [("profile", str(EXAMPLE), "--ofu", "0.3"), ("profile", str(TRACES / "formats"))]
-    lines = [text for args in files for text in printed(args, FORMATS[1:])]
-    lines += [text for args in others for text in printed(args)]
-    golden("cli-profile.txt", as_golden(lines, tmp_path))
+    monkeypatch.chdir(tmp_path)
+    lines = [text for name in made for text in printed(("profile", name), FORMATS[1:2])]
+    monkeypatch.chdir(ROOT)
+    for args in ((str(EXAMPLE), "--ofu", "0.3"), (str(TRACES / "formats"),)):
+        lines += printed(("profile", *args))
+    golden("cli-profile.txt", "\n".join(lines))
