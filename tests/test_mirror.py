@@ -41,6 +41,7 @@ OF_A_SUBJECT = {
     "serving/test_golden_answers.py": "pages, JSON and terminal of one node",
     "simulator/test_causes.py": "bounds of causes, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
+    "validation/test_golden_findings.py": "all that a validation says, of a simulated card",
     "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",
 }
 """Tests of one subject in many files of a folder."""

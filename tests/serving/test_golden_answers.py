@@ -10,6 +10,9 @@ from itertools import product
 import pytest
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.job_totals import _rows
+from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.node_json import GpuJson, NodeJson
@@ -21,7 +24,7 @@ from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.views import VIEWS, Choice, page, sections
 from ofu_exporter.values.job import Job
 from tests.fleet.pages.test_golden_reports import bare
-from tests.helpers.rounding import as_json, rounded, schemas
+from tests.helpers.rounding import as_json, rounded, schemas, without_last_digits
 from tests.helpers.scenes import GONE
 from tests.helpers.shown_node import LINES, LLAMA, MOE, NOTEBOOK, node_after
 
@@ -69,10 +72,22 @@ def job_html(job: Job) -> str:
     return bare(node_after().job_page(job.job_id))
 
 
+def totals() -> str:
+    """What is kept of each job, and what the Slurm hooks say and write of it."""
+    book = JobBook(lambda: node_after().snapshot, "node-17")
+    found = [each for job in (LLAMA, MOE, NOTEBOOK) if (each := book.find(job.job_id))]
+    texts = [
+        f"{summary_text(each)}\n{one_line(each)}\n{rounded(_rows(each.model_dump(mode='json')))}"
+        for each in found
+    ]
+    return without_last_digits("\n".join([*texts, *map(as_json, found)]))
+
+
 FORMS: dict[str, Callable[[], str]] = {
     "node.json": lambda: as_json(node()),
     "node.html": lambda: bare(node_page(node(), LINES)),
     **{f"job-{job.name}.html": partial(job_html, job) for job in (LLAMA, MOE, NOTEBOOK)},
+    "job-totals.txt": totals,
     "terminal.txt": terminal,
     "terminal-details.txt": details,
     "agent-schemas.json": lambda: schemas(*ANSWERS),
