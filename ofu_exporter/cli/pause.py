@@ -57,7 +57,7 @@ _flags = with_options(
         ),
         option(
             "--by",
-            "Name of who pauses: where several do, the GPUs are free until each has resumed.",
+            "Name of this pause; if several pause, the GPUs stay free until each has resumed.",
             metavar="NAME",
         ),
         option(
