@@ -26,7 +26,7 @@ from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.regular_files import opened
 from ofu_exporter.support.small_files import read_secret
-from ofu_exporter.support.whole_file import part_of
+from ofu_exporter.support.whole_file import unfinished_path
 from ofu_exporter.values.text import shown
 
 LOG_BYTES = 256 << 10
@@ -240,7 +240,7 @@ def _as_json(data: Any) -> str:
 
 def _pack(target: Path, files: Mapping[str, bytes]) -> None:
     """Writes a .tar.gz that only its owner may read, whole or not at all."""
-    unfinished = part_of(target)
+    unfinished = unfinished_path(target)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:

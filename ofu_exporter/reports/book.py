@@ -17,7 +17,7 @@ from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
 from ofu_exporter.reports.entry import Entry, Policy, Receipt, resumed_entry
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport, ModelBody
-from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
+from ofu_exporter.reports.owner import KnownOwners, Owner, ReportKey, UnownedKey, owner_of
 from ofu_exporter.reports.reported_model import KeptModel, keep_model
 from ofu_exporter.reports.run_lines import RunLines
 from ofu_exporter.reports.stated import Completed, completed
@@ -36,8 +36,6 @@ REPORTS_PER_SECOND = 200.0
 REPORTS_AT_ONCE = 400
 MOST_UNOWNED = 256
 """Most jobs without a GPU here whose reports are kept, where the settings keep them at all."""
-UNOWNED = ""
-"""Stands for the scheduler of a job that owns no GPU here."""
 
 Permission = Callable[[Job | None], None]
 """Raises ReportError if the sender may not report for this job; None = a job without a GPU here."""
@@ -58,11 +56,11 @@ class ReportBook:
         self._clock = clock
         self._unix = unix
         self._lock = threading.Lock()
-        self._pace: RateLimit[JobKey] = RateLimit(REPORTS_PER_SECOND, REPORTS_AT_ONCE)
-        self._entries: dict[JobKey, Entry] = {}
+        self._pace: RateLimit[ReportKey] = RateLimit(REPORTS_PER_SECOND, REPORTS_AT_ONCE)
+        self._entries: dict[ReportKey, Entry] = {}
         self.lines = RunLines(unix)
         self.work = WorkBudget(clock)
-        self.search: Callable[[JobKey], None] = self.explain
+        self.search: Callable[[ReportKey], None] = self.explain
         """Called with jobs whose verdict has turned: finds the causes at once, or has another thread find them."""
         self.policy = policy or Policy()
         self.rejected: Counter[str] = Counter()
@@ -135,7 +133,7 @@ class ReportBook:
         with self.work.measured(job_id, sender):
             return keep_model(model)
 
-    def _check_pace(self, key: JobKey) -> None:
+    def _check_pace(self, key: ReportKey) -> None:
         wait = self._pace.ask(key, self._clock())
         if wait:
             detail = f"the job reports more than {REPORTS_PER_SECOND:g} times a second"
@@ -150,7 +148,7 @@ class ReportBook:
         if of_job is not None:
             return of_job
         if self.policy.unowned:
-            return Owner(JobKey(UNOWNED, job_id))
+            return Owner(UnownedKey(job_id))
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
@@ -168,7 +166,7 @@ class ReportBook:
             return entry
         if owner.view is None:
             self._forget_unowned(now)
-            if sum(scheduler == UNOWNED for scheduler, _ in self._entries) >= MOST_UNOWNED:
+            if sum(isinstance(key, UnownedKey) for key in self._entries) >= MOST_UNOWNED:
                 detail = f"{MOST_UNOWNED} jobs without a GPU here have reported already"
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
         return Entry(owner.run)
@@ -188,7 +186,7 @@ class ReportBook:
             is_due = entry is not None and entry.inquiry.is_due(entry.question, self._clock())
         return is_due and self.work.has_time(key.job_id)
 
-    def explain(self, key: JobKey) -> None:
+    def explain(self, key: ReportKey) -> None:
         """Look for the causes of a divergence: 1 to 100 ms, a second for the largest recipe, not under the lock."""
         with self._lock:
             entry = self._entries.get(key)
@@ -234,7 +232,7 @@ class ReportBook:
             unowned = tuple(
                 (key.job_id, entry.shown(self.policy, now))
                 for key, entry in self._entries.items()
-                if key.scheduler == UNOWNED
+                if isinstance(key, UnownedKey)
             )
         return replace(snapshot, jobs=jobs, unowned_reports=unowned)
 
@@ -266,13 +264,13 @@ class ReportBook:
         owned = {job_id for _, job_id in keys}
         for key, entry in [*self._entries.items()]:
             gone = key not in keys and snapshot.at - entry.heard_at > GRACE_SECONDS
-            if (key.job_id in owned) if key.scheduler == UNOWNED else gone:
+            if (key.job_id in owned) if isinstance(key, UnownedKey) else gone:
                 del self._entries[key]
         self._forget_unowned(snapshot.at)
 
     def _forget_unowned(self, now: float) -> None:
         for key, entry in [*self._entries.items()]:
-            if key.scheduler == UNOWNED and now - entry.heard_at > self.policy.horizon:
+            if isinstance(key, UnownedKey) and now - entry.heard_at > self.policy.horizon:
                 del self._entries[key]
 
 

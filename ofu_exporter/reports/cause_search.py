@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.reports.cause_question import CauseQuestion
+from ofu_exporter.reports.owner import ReportKey
 from ofu_exporter.reports.reported_model import MOST_QUOTED
-from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reported import Causes
 
 log = logging.getLogger(__name__)
@@ -35,15 +35,15 @@ def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
 class CauseSearch:
     """Looks for causes on a thread of its own, one job after the other, so that no snapshot waits for them."""
 
-    def __init__(self, explain: Callable[[JobKey], None]) -> None:
+    def __init__(self, explain: Callable[[ReportKey], None]) -> None:
         self._explain = explain
-        self._asked: dict[JobKey, None] = {}
+        self._asked: dict[ReportKey, None] = {}
         self._news = threading.Condition()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="ofu-causes", daemon=True).start()
 
-    def ask(self, key: JobKey) -> None:
+    def ask(self, key: ReportKey) -> None:
         """Have the causes of a job's divergence looked for; it does not wait."""
         with self._news:
             self._asked[key] = None

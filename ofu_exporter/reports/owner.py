@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.reports.hardware import Hardware, hardware_of
@@ -19,11 +20,21 @@ from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 NO_USAGE: Mapping[GpuKey, GpuUsage] = MappingProxyType({})
 
 
+class UnownedKey(NamedTuple):
+    """Identifies a job that holds no GPU here, so that no scheduler names it."""
+
+    job_id: str
+
+
+ReportKey = JobKey | UnownedKey
+"""Identifies a job that reports."""
+
+
 @dataclass(frozen=True)
 class Owner:
     """The job that a report is about, and what it has here."""
 
-    key: JobKey
+    key: ReportKey
     view: JobView | None = None
     gpus: tuple[GpuView, ...] = ()
     present: frozenset[str] = frozenset()

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.reports.book import UNOWNED, ReportBook
+from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.serving.guard import refusal_response, sender_of, writer_of
@@ -87,7 +87,7 @@ def report_routes(reports: ReportBook, access: Access) -> APIRouter:
         sender: Annotated[str, Depends(sender_of)],
     ) -> MfuAnswer:
         def permission(job: Job | None) -> None:
-            access.may_speak_for(writer, job or Job(UNOWNED, report.job_id))
+            access.may_speak_for(writer, job or Job("", report.job_id))
 
         # A report is taken on the event loop unless that takes long: a thread costs more than most reports.
         take = partial(reports.take, report, permission, sender)

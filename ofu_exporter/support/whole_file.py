@@ -23,17 +23,17 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     Of two who write it at once the later one's counts, whole. A link of this name is replaced and not followed. Raises
     OSError.
     """
-    part = part_of(path)
+    unfinished = unfinished_path(path)
     try:
-        with part.open("x", encoding="utf-8", errors="backslashreplace") as file:
+        with unfinished.open("x", encoding="utf-8", errors="backslashreplace") as file:
             yield file
-        part.replace(path)
+        unfinished.replace(path)
     finally:
         with contextlib.suppress(OSError):  # the error of the block is more important
-            part.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
 
 
-def part_of(path: Path) -> Path:
+def unfinished_path(path: Path) -> Path:
     """A name beside a file for what is not whole yet, where killed writers have left nothing."""
     with contextlib.suppress(OSError):
         _sweep(path.parent)

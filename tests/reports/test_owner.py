@@ -8,12 +8,13 @@ from ofu_exporter.reports.owner import (
     YOUNG_SECONDS,
     KnownOwners,
     Owner,
+    UnownedKey,
     gpus_of_reports,
     owner_of,
     stepped,
 )
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.job import GpuUsage, Job, JobKey, Start
+from ofu_exporter.values.job import GpuUsage, Job, Start
 from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
@@ -46,7 +47,7 @@ def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
 
 
 def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
-    owner = Owner(JobKey("", "9"))
+    owner = Owner(UnownedKey("9"))
     assert (owner.run, owner.usage, owner.gpus) == ("", {}, ())
 
 

@@ -160,7 +160,7 @@ def job_of(labels: Mapping[str, str]) -> ClusterJob:
     return ClusterJob(cluster_of(labels), labels.get("job_id", ""))
 
 
-def part_of(labels: Mapping[str, str]) -> tuple[str, str, str, str]:
+def job_and_loss_of(labels: Mapping[str, str]) -> tuple[str, str, str, str]:
     return (*job_of(labels), labels.get("part", ""))
 
 

@@ -18,9 +18,9 @@ from ofu_exporter.fleet.history.answers import (
     HistoryAnswers,
     add_up,
     cluster_of,
+    job_and_loss_of,
     job_of,
     model_of,
-    part_of,
     sums_of_hour,
 )
 from ofu_exporter.fleet.history.fleet_history import (
@@ -165,7 +165,7 @@ class _Collector(HistoryAnswers):
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY, queries.IDLE_ENERGY)
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for (*key, part), hours in sorted(self.largest(answer, part_of).items()):
+                for (*key, part), hours in sorted(self.largest(answer, job_and_loss_of).items()):
                     self._add_part(ClusterJob(*key), hours, name, part)
 
     def _add_part(self, key: ClusterJob, hours: Mapping[int, float], name: str, part: str) -> None:

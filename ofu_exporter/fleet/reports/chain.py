@@ -123,11 +123,11 @@ def progress_rows(jobs: Sequence[JobProgress]) -> list[ProgressRow]:
                 name = (row.cluster, row.job_id) if by == "job" else ("", getattr(row, by))
                 named[name].append(job)
         of_kind = [_row(by, name, members) for name, members in sorted(named.items())]
-        rows += sorted(of_kind, key=lambda row: -lost_hours(row))
+        rows += sorted(of_kind, key=lambda row: -no_progress_hours(row))
     return rows
 
 
-def lost_hours(row: ProgressRow) -> float:
+def no_progress_hours(row: ProgressRow) -> float:
     """GPU-hours that were no progress."""
     return sum(getattr(row, f"{reason.value}_gpu_hours") or 0.0 for reason in NoProgress)
 
