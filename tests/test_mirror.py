@@ -39,7 +39,7 @@ OF_A_SUBJECT = {
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
     "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
     "serving/test_golden_answers.py": "pages, JSON and terminal of one node",
-    "simulator/test_causes.py": "bounds of causes, on simulated kernels",
+    "simulator/test_bottlenecks.py": "bounds of bottlenecks, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
     "validation/test_golden_findings.py": "all that a validation says, of a simulated card",
     "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",

@@ -81,18 +81,18 @@ def tail(log: Path, framework: str, **options: Any) -> None:
     """
     once = options["once"]
     job = JobFacts(options["gpus"], options["data_parallel_size"])
-    reading = LogTail(framework, job, _print_message)
+    log_tail = LogTail(framework, job, _print_message)
     poster = _poster(framework, options)
     source = _open(log, once or options["from_start"], once)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with contextlib.suppress(KeyboardInterrupt):  # how a user ends it
-            _follow(source, reading, poster, once)
+            _follow(source, log_tail, poster, once)
         poster.close()
-        reading.close()
+        log_tail.close()
     finally:
         source.close()
-    _print_counts(reading, poster, source)
+    _print_counts(log_tail, poster, source)
 
 
 def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
@@ -140,21 +140,21 @@ def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _follow(source: LogFile | Pipe, reading: LogTail, poster: Poster, once: bool) -> None:
+def _follow(source: LogFile | Pipe, log_tail: LogTail, poster: Poster, once: bool) -> None:
     while True:
-        _send(source.read(), reading, poster)
+        _send(source.read(), log_tail, poster)
         if source.ended or (once and source.ends_here):
             break
         source.wait(LOOK_SECONDS)
-    _send(source.take_rest(), reading, poster)
+    _send(source.take_rest(), log_tail, poster)
 
 
-def _send(lines: Iterable[TailLine], reading: LogTail, poster: Poster) -> None:
+def _send(lines: Iterable[TailLine], log_tail: LogTail, poster: Poster) -> None:
     for line in lines:
-        report = reading.take(line)
+        report = log_tail.take(line)
         if report is not None:
-            if reading.framework:
-                poster.facts.setdefault("framework", reading.framework)
+            if log_tail.framework:
+                poster.facts.setdefault("framework", log_tail.framework)
             poster.take(report)
 
 
@@ -183,14 +183,14 @@ def _points(difference: float | None) -> str:
     return "no difference known" if difference is None else f"{100 * difference:+.1f} points"
 
 
-def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> None:
+def _print_counts(log_tail: LogTail, poster: Poster, source: LogFile | Pipe) -> None:
     counts = {
         **{f"reports {name}": count for name, count in sorted(poster.counts.items())},
-        **{f"statements {why.value}": count for why, count in sorted(reading.drops.items())},
+        **{f"statements {why.value}": count for why, count in sorted(log_tail.drops.items())},
         **({"lines too long": source.dropped} if source.dropped else {}),
     }
     counted = ", ".join(f"{name} {count}" for name, count in counts.items())
-    _print_message(f"{reading.framework or 'no statement seen'}: {counted or 'no report'}")
+    _print_message(f"{log_tail.framework or 'no statement seen'}: {counted or 'no report'}")
 
 
 def _print_message(text: str) -> None:

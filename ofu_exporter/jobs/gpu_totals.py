@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed
 
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.losses import Bounds, Loss, LossSums, MemorySums, NoTensorCause
+from ofu_exporter.values.losses import Bottleneck, Bounds, Loss, LossSums, MemorySums
 
-_HERE = {"lost": "lost_seconds", "gained": "gained_seconds", "causes": "no_tensor_bounds"}
+_HERE = {"lost": "lost_seconds", "gained": "gained_seconds", "bottlenecks": "no_tensor_bounds"}
 """Sums that have another name here; every other one has the same."""
 _SUMS = tuple(name for name in LossSums._fields if name != "memory")
 
@@ -42,7 +42,7 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     in_last_run: bool = True
     lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
     gained_seconds: NonNegativeFloat = 0.0
-    no_tensor_bounds: dict[NoTensorCause, Bounds] = Field(default_factory=dict)
+    no_tensor_bounds: dict[Bottleneck, Bounds] = Field(default_factory=dict)
     energy_joules: NonNegativeFloat | None = None
     idle_energy_joules: NonNegativeFloat | None = None
     memory_busy_seconds: NonNegativeFloat = 0.0

@@ -10,10 +10,10 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.strip import strip_lines
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.ofu.causes import certain_cause
+from ofu_exporter.ofu.bottlenecks import certain_bottleneck
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.job import RECORDED
-from ofu_exporter.values.losses import JOULES_PER_KWH, CauseBounds, Loss
+from ofu_exporter.values.losses import JOULES_PER_KWH, BottleneckBounds, Loss
 from ofu_exporter.values.reported import ErrorMethod, Verdict, too_little
 from ofu_exporter.values.text import shown
 from ofu_exporter.values.trace import TraceSummary
@@ -104,23 +104,25 @@ def part_lines(job: JobTotals) -> Iterator[str]:
     parts = sorted(sums.net.items(), key=lambda part: -part[1])
     shares = ", ".join(f"{loss.words} {percent(lost / seconds)}" for loss, lost in parts)
     yield f"Of the peak: used {percent(job.utilization_ratio)}; {shares}"
-    if sums.lost.get(Loss.NO_TENSOR) and sums.causes:
-        yield _cause_line(sums.causes, seconds)
+    if sums.lost.get(Loss.NO_TENSOR) and sums.bottlenecks:
+        yield _bottleneck_line(sums.bottlenecks, seconds)
     if sums.energy_joules is not None:
         idle = sums.idle_energy_joules
         in_idle = f", {_energy(idle)} of it in windows without a kernel" if idle else ""
         yield f"Energy {_energy(sums.energy_joules)}{in_idle}"
 
 
-def _cause_line(bounds: CauseBounds, seconds: float) -> str:
+def _bottleneck_line(bounds: BottleneckBounds, seconds: float) -> str:
     """What the time without tensor work was about, as far as the counters tell."""
     shares = ", ".join(
-        f"{cause.words} {lowest / seconds:.0%} to {highest / seconds:.0%}"
-        for cause, (lowest, highest) in bounds.items()
+        f"{bottleneck.words} {lowest / seconds:.0%} to {highest / seconds:.0%}"
+        for bottleneck, (lowest, highest) in bounds.items()
     )
-    cause = certain_cause(bounds)
+    bottleneck = certain_bottleneck(bounds)
     largest = (
-        f"most of it {cause.words}" if cause else "these counters cannot tell which is largest"
+        f"most of it {bottleneck.words}"
+        if bottleneck
+        else "these counters cannot tell which is largest"
     )
     return f"While no tensor work ran: {shares}; {largest}"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ofu_exporter.ofu import causes
+from ofu_exporter.ofu import bottlenecks
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import Loss, Losses, LossSums, MemorySums
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, MAX_RATIO, RATIOS, Activity, Window
@@ -114,7 +114,7 @@ def split(
     sums = LossSums(
         lost=seconds,
         gained=max(-clock, 0.0),
-        causes=causes.bounds(seconds.get(Loss.NO_TENSOR), window, activity, links),
+        bottlenecks=bottlenecks.bounds(seconds.get(Loss.NO_TENSOR), window, activity, links),
         energy_joules=energy,
         idle_energy_joules=idle,
         memory=_memory(activity.dram, window.gpu_seconds, memory_bytes_per_second),

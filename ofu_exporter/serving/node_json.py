@@ -11,7 +11,7 @@ from ofu_exporter import __version__
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, History
 from ofu_exporter.values.gpu import Rating
-from ofu_exporter.values.losses import Bounds, Loss, Losses, NoTensorCause
+from ofu_exporter.values.losses import Bottleneck, Bounds, Loss, Losses
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reported import LikelyCause, Verdict
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot, SourceHealth
@@ -43,7 +43,7 @@ class WindowJson(BaseModel, allow_inf_nan=False):
         default=False,
         description="Whether the card counts in turns, so that these parts are of other instants.",
     )
-    no_tensor_bounds: dict[NoTensorCause, Bounds] = Field(
+    no_tensor_bounds: dict[Bottleneck, Bounds] = Field(
         default_factory=dict,
         description="The smallest and the largest share of the window that each cause may have in no_tensor.",
     )
@@ -131,8 +131,8 @@ def _window(window: Window, rating: Rating | None) -> WindowJson:
         lost_ratio=dict(window.losses),
         lost_is_estimate=bool(rating and rating.counts_in_turns and _splits(window.losses)),
         no_tensor_bounds={
-            cause: Bounds(*(each / window.gpu_seconds for each in bounds))
-            for cause, bounds in window.sums.causes.items()
+            bottleneck: Bounds(*(each / window.gpu_seconds for each in bounds))
+            for bottleneck, bounds in window.sums.bottlenecks.items()
         },
         activity={
             name: value for name, value in window.activity._asdict().items() if value is not None

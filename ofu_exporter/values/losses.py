@@ -80,7 +80,7 @@ def spans(used: float, losses: Losses) -> Iterator[BarPiece]:
             drawn = end
 
 
-class NoTensorCause(str, Enum):
+class Bottleneck(str, Enum):
     """What the time without tensor work may have been about."""
 
     MEMORY = "memory"
@@ -103,7 +103,7 @@ class Bounds(NamedTuple):
     highest: float
 
 
-CauseBounds = Mapping[NoTensorCause, Bounds]
+BottleneckBounds = Mapping[Bottleneck, Bounds]
 
 
 class MemorySums(NamedTuple):
@@ -131,7 +131,7 @@ class LossSums(NamedTuple):
     lost: Losses = MappingProxyType({})
     gained: float = 0.0
     """What the tensor pipes gained above the tensor clock: observed = used + all that was lost - gained."""
-    causes: CauseBounds = MappingProxyType({})
+    bottlenecks: BottleneckBounds = MappingProxyType({})
     """Of the seconds in `no_tensor`."""
     energy_joules: float | None = None
     """Energy by the card's own counter; None where it has none."""
@@ -149,16 +149,16 @@ class LossSums(NamedTuple):
 
     def plus(self, other: LossSums) -> LossSums:
         """Both sums together."""
-        lost, causes = dict(self.lost), dict(self.causes)
+        lost, bottlenecks = dict(self.lost), dict(self.bottlenecks)
         for loss, seconds in other.lost.items():
             lost[loss] = lost.get(loss, 0.0) + seconds
-        for cause, (lowest, highest) in other.causes.items():
-            before = causes.get(cause, NO_TIME)
-            causes[cause] = Bounds(before.lowest + lowest, before.highest + highest)
+        for bottleneck, (lowest, highest) in other.bottlenecks.items():
+            before = bottlenecks.get(bottleneck, NO_TIME)
+            bottlenecks[bottleneck] = Bounds(before.lowest + lowest, before.highest + highest)
         return LossSums(
             lost=lost,
             gained=self.gained + other.gained,
-            causes=causes,
+            bottlenecks=bottlenecks,
             energy_joules=known_sum((self.energy_joules, other.energy_joules)),
             idle_energy_joules=known_sum((self.idle_energy_joules, other.idle_energy_joules)),
             memory=self.memory.plus(other.memory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import merged
-from ofu_exporter.values.losses import Bounds, Loss, NoTensorCause
+from ofu_exporter.values.losses import Bottleneck, Bounds, Loss
 from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import FIRST, made, reporting
@@ -148,8 +148,8 @@ def test_instances_are_parts_of_gpus_in_words_too() -> None:
 def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:
     lost = {Loss.CLOCK: 36_000.0, Loss.NO_TENSOR: 180_000.0, Loss.IDLE: 72_000.0}
     bounds = {
-        NoTensorCause.MEMORY: Bounds(144_000.0, 162_000.0),
-        NoTensorCause.LINKS: Bounds(0.0, 18_000.0),
+        Bottleneck.MEMORY: Bounds(144_000.0, 162_000.0),
+        Bottleneck.LINKS: Bounds(0.0, 18_000.0),
     }
     split = LONG.model_copy(
         update={
@@ -170,8 +170,8 @@ def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:
 
 def test_where_it_cannot_be_told_the_text_says_so() -> None:
     bounds = {
-        NoTensorCause.MEMORY: Bounds(0.0, 90_000.0),
-        NoTensorCause.LINKS: Bounds(0.0, 90_000.0),
+        Bottleneck.MEMORY: Bounds(0.0, 90_000.0),
+        Bottleneck.LINKS: Bounds(0.0, 90_000.0),
     }
     split = LONG.model_copy(
         update={"lost_seconds": {Loss.NO_TENSOR: 270_000.0}, "no_tensor_bounds": bounds}

@@ -20,7 +20,7 @@ from ofu_exporter.ofu.ownership.job_state import JobState, views
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Start
-from ofu_exporter.values.losses import Bounds, Loss, LossSums, MemorySums, NoTensorCause
+from ofu_exporter.values.losses import Bottleneck, Bounds, Loss, LossSums, MemorySums
 from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
 from tests.helpers.documents import VIEW, made, reporting
@@ -139,7 +139,7 @@ def test_a_merged_job_is_held_since_the_earliest_of_its_nodes() -> None:
 SUMS = LossSums(
     lost={Loss.CLOCK: 5.0, Loss.IDLE: 45.0},
     gained=5.0,
-    causes={NoTensorCause.MEMORY: Bounds(1.0, 2.0)},
+    bottlenecks={Bottleneck.MEMORY: Bounds(1.0, 2.0)},
     energy_joules=9e5,
     idle_energy_joules=2e5,
     memory=MemorySums(70.0, 90.0, 9e13),

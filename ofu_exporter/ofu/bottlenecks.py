@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.values.gpu import LinkPeaks
-from ofu_exporter.values.losses import Bounds, CauseBounds, NoTensorCause
+from ofu_exporter.values.losses import Bottleneck, BottleneckBounds, Bounds
 from ofu_exporter.values.reading import Activity, Window
 
 
 def bounds(
     no_tensor_seconds: float | None, window: Window, activity: Activity, links: LinkPeaks | None
-) -> CauseBounds:
-    """The fewest and the most GPU-seconds of `no_tensor` that each cause may have; empty where there are none.
+) -> BottleneckBounds:
+    """The fewest and the most GPU-seconds of `no_tensor` that each bottleneck may have; empty where there are none.
 
     Sums of these bounds are bounds of the sum.
     """
@@ -30,21 +30,21 @@ def bounds(
     tensor = (window.tensor_active or 0.0) * whole
     rest = whole - no_tensor_seconds
     busy = (
-        (NoTensorCause.MEMORY, (activity.dram,), rest),
-        (NoTensorCause.LINKS, _links(activity, links), rest),
-        (NoTensorCause.ARITHMETIC, _pipes(activity), tensor),
+        (Bottleneck.MEMORY, (activity.dram,), rest),
+        (Bottleneck.LINKS, _links(activity, links), rest),
+        (Bottleneck.ARITHMETIC, _pipes(activity), tensor),
     )
-    by_cause, highest_sum, surest = {}, 0.0, 0.0
-    for cause, shares, elsewhere in busy:
+    by_bottleneck, highest_sum, surest = {}, 0.0, 0.0
+    for bottleneck, shares, elsewhere in busy:
         least, most = _together(shares)
         lowest = min(max(0.0, least * whole - elsewhere), no_tensor_seconds)
         highest = min(most * whole, no_tensor_seconds)
-        by_cause[cause] = Bounds(lowest, highest)
+        by_bottleneck[bottleneck] = Bounds(lowest, highest)
         highest_sum += highest
         surest = max(surest, lowest)
     unexplained = max(0.0, no_tensor_seconds - highest_sum)
-    by_cause[NoTensorCause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
-    return by_cause
+    by_bottleneck[Bottleneck.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
+    return by_bottleneck
 
 
 def _together(shares: Sequence[float | None]) -> Bounds:
@@ -81,10 +81,10 @@ def _over(rate: float | None, peak: float) -> float | None:
     return None if rate is None else rate / peak
 
 
-def certain_cause(causes: CauseBounds) -> NoTensorCause | None:
-    """The cause that is certainly the largest: its lowest is above every other's highest. None = cannot be told."""
-    for cause, (lowest, _) in causes.items():
-        others = [each.highest for other, each in causes.items() if other is not cause]
+def certain_bottleneck(all_bounds: BottleneckBounds) -> Bottleneck | None:
+    """The one that is certainly the largest: its lowest is above every other's highest. None = cannot be told."""
+    for bottleneck, (lowest, _) in all_bounds.items():
+        others = [each.highest for other, each in all_bounds.items() if other is not bottleneck]
         if lowest > max(others, default=0.0):
-            return None if cause is NoTensorCause.NONE else cause
+            return None if bottleneck is Bottleneck.NONE else bottleneck
     return None

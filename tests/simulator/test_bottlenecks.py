@@ -7,20 +7,20 @@ import random
 
 import pytest
 
-from ofu_exporter.ofu.causes import certain_cause
+from ofu_exporter.ofu.bottlenecks import certain_bottleneck
 from ofu_exporter.ofu.peak_split import split
 from ofu_exporter.values.gpu import LinkPeaks
-from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums, NoTensorCause
+from ofu_exporter.values.losses import NO_LOSSES, Bottleneck, Loss, LossSums
 from ofu_exporter.values.reading import Activity, Window
 from tests.simulator.curve import TENSOR_CLOCK_MHZ
 from tests.simulator.phases import KERNELS, LINK_BYTES, PAUSED, Phases, Truth
 
 JOBS, SECONDS, WINDOW = 400, 60.0, 5.0
 FIELDS = {
-    NoTensorCause.MEMORY: "memory",
-    NoTensorCause.LINKS: "links",
-    NoTensorCause.ARITHMETIC: "arithmetic",
-    NoTensorCause.NONE: "none",
+    Bottleneck.MEMORY: "memory",
+    Bottleneck.LINKS: "links",
+    Bottleneck.ARITHMETIC: "arithmetic",
+    Bottleneck.NONE: "none",
 }
 
 
@@ -65,33 +65,34 @@ def counted(job: Phases) -> LossSums:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cause", list(NoTensorCause))
-def test_the_bounds_hold_the_truth_of_95_jobs_of_100(cause: NoTensorCause) -> None:
+@pytest.mark.parametrize("bottleneck", list(Bottleneck))
+def test_the_bounds_hold_the_truth_of_95_jobs_of_100(bottleneck: Bottleneck) -> None:
     inside = sum(
-        sums.causes[cause].lowest - 1e-6
-        <= getattr(truth, FIELDS[cause])
-        <= sums.causes[cause].highest + 1e-6
+        sums.bottlenecks[bottleneck].lowest - 1e-6
+        <= getattr(truth, FIELDS[bottleneck])
+        <= sums.bottlenecks[bottleneck].highest + 1e-6
         for sums, truth in jobs()
     )
     assert inside >= 0.95 * JOBS
 
 
 @pytest.mark.slow
-def test_a_cause_that_is_named_is_the_largest_in_99_of_100() -> None:
-    found = [(certain_cause(sums.causes), truth) for sums, truth in jobs()]
-    told = [(cause, truth) for cause, truth in found if cause is not None]
+def test_a_bottleneck_that_is_named_is_the_largest_in_99_of_100() -> None:
+    found = [(certain_bottleneck(sums.bottlenecks), truth) for sums, truth in jobs()]
+    told = [(bottleneck, truth) for bottleneck, truth in found if bottleneck is not None]
     right = [
-        cause
-        for cause, truth in told
-        if getattr(truth, FIELDS[cause]) == max(getattr(truth, each) for each in FIELDS.values())
+        bottleneck
+        for bottleneck, truth in told
+        if getattr(truth, FIELDS[bottleneck])
+        == max(getattr(truth, each) for each in FIELDS.values())
     ]
     assert len(right) >= 0.99 * len(told)
     assert len(told) >= 0.1 * JOBS
-    assert {*right} >= {NoTensorCause.MEMORY, NoTensorCause.LINKS, NoTensorCause.ARITHMETIC}
+    assert {*right} >= {Bottleneck.MEMORY, Bottleneck.LINKS, Bottleneck.ARITHMETIC}
 
 
 @pytest.mark.slow
 def test_bounds_are_within_what_they_are_about() -> None:
     for sums, _ in jobs():
-        for lowest, highest in sums.causes.values():
+        for lowest, highest in sums.bottlenecks.values():
             assert 0.0 <= lowest <= highest <= sums.lost[Loss.NO_TENSOR] + 1e-6
