@@ -156,13 +156,13 @@ class Intervals:
         self._open.add(call, call.at - start)
 
     def _cut(self) -> list[IntervalReport]:
-        left, self._open = self._open, None
-        done = [left.report()] if left else []
-        if done and done[0].end - self._reported < self._every:
+        assert self._open is not None
+        done, self._open = self._open.report(), None
+        if done.end - self._reported < self._every:
             self.dropped += 1
             return []
-        self._reported = done[0].end if done else self._reported
-        return done
+        self._reported = done.end
+        return [done]
 
 
 def finite_number(value: object) -> float:

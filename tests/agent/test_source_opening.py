@@ -42,6 +42,7 @@ class SlowSource:
     rejected: dict[str, int] = {}  # noqa: RUF012
 
     def __init__(self, error: Exception | None = None) -> None:
+        self.probes: Sequence[Probe] = [IdleProbe()]
         self.answers = threading.Event()
         self.closed = False
         self._error = error
@@ -50,7 +51,7 @@ class SlowSource:
         self.answers.wait()
         if self._error is not None:
             raise self._error
-        return [IdleProbe()]
+        return self.probes
 
     def close(self) -> None:
         self.closed = True
@@ -75,6 +76,15 @@ def test_why_it_cannot_be_opened_is_said(error: Exception, reason: Reason) -> No
     with pytest.raises(SourceError) as raised:
         SourceOpening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
     assert raised.value.reason is reason
+
+
+def test_a_source_that_finds_no_gpu_says_so() -> None:
+    source = SlowSource()
+    source.probes = []
+    source.answers.set()
+    with pytest.raises(SourceError) as raised:
+        SourceOpening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
+    assert raised.value.reason is Reason.NO_GPU
 
 
 @pytest.mark.parametrize("is_open", [False, True])
