@@ -40,7 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fast", action="store_true", help="leave out what is marked slow, with fewer examples"
     )
-    parser.addoption("--regenerate", action="store_true", help="write tests/golden/ anew")
+    parser.addoption(
+        "--regenerate", action="store_true", help="write what is generated anew, alone"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,11 +69,13 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in tests/end_to_end is slow; --fast leaves out what is slow, and nothing else.
+    """Everything in tests/end_to_end is slow; --fast leaves out what is slow, --regenerate what writes nothing.
 
     A file is of one worker, which makes its fixtures once, unless a mark says otherwise. The slow ones come first, so
     that no worker is left with one of them in the end.
     """
+    if config.getoption("--regenerate"):
+        items[:] = [item for item in items if "regenerate" in getattr(item, "fixturenames", ())]
     for item in items:
         if END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.slow)
@@ -138,16 +142,24 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def golden(regenerate: bool) -> Callable[[str, str], None]:
-    """Holds a text to a file of tests/golden/, or writes it there."""
+def generated(request: pytest.FixtureRequest, regenerate: bool) -> Callable[[Path, str], None]:
+    """Holds a file to the text that is made for it; `--regenerate` writes it there."""
 
-    def check(name: str, text: str) -> None:
-        path = Path(__file__).parent / "golden" / name
+    def check(path: Path, text: str) -> None:
         if regenerate:
             path.write_text(text, encoding="utf-8")
-        assert text == path.read_text(encoding="utf-8")
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        tests = request.path.relative_to(Path(__file__).parents[1])
+        how = f"`.venv-test/bin/python -m pytest -q --regenerate {tests}`, and read `git diff`"
+        assert there == text, f"{path.name} is not what is made for it now: {how}"
 
     return check
+
+
+@pytest.fixture
+def golden(generated: Callable[[Path, str], None]) -> Callable[[str, str], None]:
+    """The same of a file of tests/golden/."""
+    return lambda name, text: generated(Path(__file__).parent / "golden" / name, text)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,11 +18,8 @@ from tests.helpers.rooms import trees
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 
-def test_the_drawing_is_what_its_program_makes(regenerate: bool) -> None:
-    """Regenerate with `python -m tests.helpers.drawing`, and look at it."""
-    if regenerate:
-        drawing.FILE.write_text(drawing.drawing())
-    assert drawing.FILE.read_text() == drawing.drawing()
+def test_the_drawing_is_what_its_program_makes(generated: Callable[[Path, str], None]) -> None:
+    generated(drawing.FILE, drawing.drawing())
 
 
 def test_every_room_is_in_it_with_its_purpose_and_none_lies_on_another() -> None:

@@ -34,7 +34,7 @@ from ofu_exporter.values.reasons import (
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.agent import agent
 from tests.helpers.every import every
-from tests.helpers.markdown import anchors, check_section, links, prose_words
+from tests.helpers.markdown import anchors, links, prose_words, with_section
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -124,10 +124,10 @@ def findings() -> list[str]:
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_generated_sections_are_up_to_date(
-    page: str, section: Callable[[], list[str]], regenerate: bool
+    page: str, section: Callable[[], list[str]], generated: Callable[[Path, str], None]
 ) -> None:
-    """Regenerate with `pytest tests/test_docs.py --regenerate`."""
-    check_section(DOCS / page, getattr(section, "__name__", ""), section(), regenerate)
+    name = getattr(section, "__name__", "")
+    generated(DOCS / page, with_section(DOCS / page, name, section()))
 
 
 def test_every_claim_that_is_not_believed_is_explained() -> None:

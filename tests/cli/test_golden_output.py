@@ -95,7 +95,6 @@ def printed(args: tuple[str, ...], formats: Sequence[tuple[str, ...]] = FORMATS)
 def test_a_command_prints_what_it_did(
     name: str, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Regenerate with `pytest tests/cli/test_golden_output.py --regenerate`."""
     monkeypatch.chdir(ROOT)
     golden(f"cli-{name}.txt", "\n".join(t for args in COMMANDS[name] for t in printed(args)))
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from tests.deploy.chart import (
 from tests.deploy.pod_security import level
 from tests.deploy.value_sets import MONITORS, VALUE_SETS
 from tests.helpers.agent import agent
-from tests.helpers.markdown import check_section
+from tests.helpers.markdown import with_section
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
 
@@ -638,8 +638,9 @@ def test_the_chart_is_of_this_version() -> None:
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
 
 
-def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: bool) -> None:
-    """Regenerate with `pytest tests/deploy/test_chart.py --regenerate`."""
+def test_the_schema_knows_every_setting_and_kubernetes_own_words(
+    generated: Callable[[Path, str], None],
+) -> None:
     pytest.importorskip("kubernetes_validate", reason="has Kubernetes' schemas")
     path = CHART / "values.schema.json"
     schema = json.loads(path.read_text())
@@ -651,12 +652,8 @@ def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: boo
     schema["properties"]["extraArgs"]["items"] = arguments
     wanted["definitions"] = values_schema.definitions(schema["properties"], f"{VERSIONS[-1]}.0")
     text = values_schema.text(wanted)
-    accepted = CHART / "files" / "settings.yaml"
-    if regenerate:
-        path.write_text(text)
-        accepted.write_text(values_schema.accepted())
-    assert path.read_text() == text
-    assert accepted.read_text() == values_schema.accepted()
+    generated(path, text)
+    generated(CHART / "files" / "settings.yaml", values_schema.accepted())
 
 
 def compare(values: Object, schema: Object, path: str = "") -> Iterator[str]:
@@ -689,10 +686,10 @@ def security_table() -> list[str]:
 
 
 @pytest.mark.parametrize("section", ["values", "pod security"])
-def test_the_readme_has_every_value(section: str, regenerate: bool) -> None:
-    """Regenerate with `pytest tests/deploy/test_chart.py --regenerate`."""
+def test_the_readme_has_every_value(section: str, generated: Callable[[Path, str], None]) -> None:
     lines = values_table.table(CHART / "values.yaml") if section == "values" else security_table()
-    check_section(CHART / "README.md", section, lines, regenerate)
+    page = CHART / "README.md"
+    generated(page, with_section(page, section, lines))
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

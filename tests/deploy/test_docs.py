@@ -14,7 +14,7 @@ from ofu_exporter.serving.metrics.job import JOB_METRICS, REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import Metric
 from tests.bench.panels import BOARDS
 from tests.deploy.promtool import ALERTS, ROOT, RULES, groups, the_alert
-from tests.helpers.markdown import check_section
+from tests.helpers.markdown import with_section
 
 DOCS = ROOT / "docs"
 
@@ -90,11 +90,11 @@ def dashboards() -> list[str]:
 
 @pytest.mark.parametrize("section", [alerts, rules, dashboards], ids=lambda one: one.__name__)
 def test_generated_sections_are_up_to_date(
-    section: Callable[[], list[str]], regenerate: bool
+    section: Callable[[], list[str]], generated: Callable[[Path, str], None]
 ) -> None:
-    """Regenerate with `pytest tests/deploy/test_docs.py --regenerate`."""
     name = getattr(section, "__name__", "")
-    check_section(DOCS / f"{name}.md", name, section(), regenerate)
+    page = DOCS / f"{name}.md"
+    generated(page, with_section(page, name, section()))
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)

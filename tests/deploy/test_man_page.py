@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,8 @@ from ofu_exporter.cli import COMMANDS
 from tests.helpers import man_page
 
 
-def test_the_page_is_what_the_help_says(regenerate: bool) -> None:
-    if regenerate:
-        man_page.FILE.write_text(man_page.page(), encoding="utf-8")
-    assert man_page.FILE.read_text(encoding="utf-8") == man_page.page()
+def test_the_page_is_what_the_help_says(generated: Callable[[Path, str], None]) -> None:
+    generated(man_page.FILE, man_page.page())
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")

@@ -166,9 +166,7 @@ def accepted() -> str:
             kind = "switches" if option.is_flag else "flags"
             found[name][kind] = [*option.opts, *option.secondary_opts]
     others = {"variables": [*OTHER_VARIABLES], "prefixes": [*OTHER_PREFIXES]}
-    head = (
-        "# Made from the exporter's settings by pytest tests/deploy/test_chart.py --regenerate.\n"
-    )
+    head = "# Made from the exporter's settings by pytest --regenerate.\n"
     return head + yaml.safe_dump({"settings": found, "others": others}, width=120)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.doubles.nvml import SONAME, Scenario
 from tests.helpers.agent import call
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "check_faults.txt"
 FLAGS = (
     *("check", "--source", "nvml", "--scheduler", "none"),
     *("--interval", "1s", "--clock-interval", "250ms"),
@@ -64,10 +64,6 @@ def told(folder: Path) -> list[str]:
 
 
 def test_check_says_what_is_wrong_with_each_gpu_and_what_to_do(
-    tmp_path: Path, regenerate: bool
+    tmp_path: Path, golden: Callable[[str, str], None]
 ) -> None:
-    """Regenerate with `pytest tests/end_to_end/test_check_faults.py --regenerate`."""
-    wanted = "\n".join(told(tmp_path)) + "\n"
-    if regenerate:
-        GOLDEN.write_text(wanted, encoding="utf-8")
-    assert GOLDEN.read_text(encoding="utf-8") == wanted
+    golden("check_faults.txt", "\n".join(told(tmp_path)) + "\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.bench import series
-from tests.helpers.markdown import check_section
+from tests.helpers.markdown import with_section
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -23,6 +24,7 @@ def test_a_job_has_at_most_14_on_a_node() -> None:
     assert 1 < series.busy(1).total() - series.idle().total() <= 14
 
 
-def test_the_table_in_the_documentation_is_what_agents_have(regenerate: bool) -> None:
-    """Regenerate with `pytest tests/end_to_end/test_series.py --regenerate`."""
-    check_section(DOCUMENT, "series", [series.table()], regenerate)
+def test_the_table_in_the_documentation_is_what_agents_have(
+    generated: Callable[[Path, str], None],
+) -> None:
+    generated(DOCUMENT, with_section(DOCUMENT, "series", [series.table()]))

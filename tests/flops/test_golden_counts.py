@@ -64,7 +64,6 @@ def terms(name: str) -> Iterator[str]:
 def test_public_configurations_are_counted_as_they_were(
     golden: Callable[[str, str], None],
 ) -> None:
-    """Regenerate with `pytest tests/flops/test_golden_counts.py --regenerate`."""
     golden("flops-configs.txt", "\n".join(line for name in NAMES for line in terms(name)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -494,20 +495,17 @@ def test_the_table_has_every_model() -> None:
     assert sorted(keys) == sorted(row.key for row in ROWS)
 
 
-def test_the_page_shows_the_models_of_clusters_as_the_table_has_them(regenerate: bool) -> None:
-    """Regenerate with `pytest tests/hardware/test_gpu_models.py --regenerate`."""
+def test_the_page_shows_the_models_of_clusters_as_the_table_has_them(
+    generated: Callable[[Path, str], None],
+) -> None:
     path = REPO / "docs" / "gpus.md"
     page = path.read_text(encoding="utf-8")
     head, rule, *models = markdown().splitlines()
     rows = [head, rule, *(line for line in models if OF_CLUSTERS.match(line))]
-    if regenerate:
-        before, heading, after = page.partition(rows[0])
-        rest = re.sub(r"^(?:\|.*\n?)+", "", after.partition("\n")[2])
-        assert heading
-        page = before + "\n".join(rows) + "\n" + rest
-        path.write_text(page, encoding="utf-8")
-    shown = "\n".join(line for line in page.splitlines() if line.startswith("|"))
-    assert shown.endswith("\n".join(rows))
+    before, heading, after = page.partition(rows[0])
+    rest = re.sub(r"^(?:\|.*\n?)+", "", after.partition("\n")[2])
+    assert heading
+    generated(path, before + "\n".join(rows) + "\n" + rest)
 
 
 def test_the_page_names_every_disputed_model() -> None:

@@ -45,14 +45,6 @@ def section_of(page: Path, name: str) -> str:
     return rest.partition(END)[0]
 
 
-def check_section(page: Path, name: str, lines: Iterable[str], regenerate: bool) -> None:
-    """The page has these lines in that section; `regenerate` writes them there."""
-    wanted = with_section(page, name, lines)
-    if regenerate:
-        page.write_text(wanted)
-    assert page.read_text() == wanted
-
-
 def anchors(page: Path) -> list[str]:
     """Of each heading, in order; what is said twice has a number at its second end."""
     found: list[str] = []

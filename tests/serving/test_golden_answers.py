@@ -98,7 +98,6 @@ FORMS: dict[str, Callable[[], str]] = {
 def test_an_answer_is_as_it_was(
     name: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Regenerate with `pytest tests/serving/test_golden_answers.py --regenerate`."""
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

@@ -98,14 +98,10 @@ PAGES: dict[str, Callable[[], Page]] = {
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("accept", ["", OPENMETRICS], ids=["text", "openmetrics"])
-def test_the_page_is_as_it_was(name: str, accept: str, regenerate: bool) -> None:
-    """Regenerate with `pytest tests/serving/test_page.py --regenerate`, and read the difference."""
+def test_the_page_is_as_it_was(name: str, accept: str, golden: Callable[[str, str], None]) -> None:
     body = PAGES[name]().render(accept).body.decode()
     body = re.sub(r'(python|version|revision)="[^"]*"', r'\1="any"', body)
-    golden = GOLDEN / (name + (".openmetrics" if accept else ".prom"))
-    if regenerate:
-        golden.write_text(body)
-    assert body == golden.read_text()
+    golden(name + (".openmetrics" if accept else ".prom"), body)
 
 
 def test_every_metric_has_a_row_on_a_golden_page() -> None:

@@ -227,5 +227,4 @@ FORMS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_report_is_as_it_was(name: str, golden: Golden) -> None:
-    """Regenerate with `pytest tests/fleet/pages/test_golden_reports.py --regenerate`."""
     golden(name, FORMS[name]())

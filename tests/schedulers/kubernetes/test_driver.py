@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import grpc
@@ -20,7 +20,7 @@ from tests.doubles.kubelet import GPU, claimed, make, pod
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.every import every
 from tests.helpers.kubernetes_bench import NODE, Bench, holding
-from tests.helpers.markdown import check_section
+from tests.helpers.markdown import with_section
 
 PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
 
@@ -664,11 +664,10 @@ def described(rule: workloads.Rule) -> tuple[str, str, str]:
     return rule.what, f"its {rule.kind}'s name, without the end that is in label {labels}", "-"
 
 
-def test_the_page_shows_every_rule(regenerate: bool) -> None:
-    """Regenerate with `pytest tests/schedulers/kubernetes/test_driver.py --regenerate`."""
+def test_the_page_shows_every_rule(generated: Callable[[Path, str], None]) -> None:
     rows = ["| workload | name of the job | uid of the job |", "|---|---|---|"]
     rows += ["| " + " | ".join(described(rule)) + " |" for rule in workloads.RULES]
-    check_section(PAGE, "workloads", rows, regenerate)
+    generated(PAGE, with_section(PAGE, "workloads", rows))
 
 
 def test_the_page_names_every_queue() -> None:
