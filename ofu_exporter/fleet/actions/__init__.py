@@ -20,7 +20,7 @@ def first_actions(report: FleetReport) -> list[ActionRow]:
 
     Regressions and slow nodes are of the report's `changes`, which are None where nobody looked for them.
     """
-    actions = [each for kind in KINDS for each in kind(report)]
+    actions = [each._replace(kind=kind.__name__) for kind in KINDS for each in kind(report)]
     least = max(LEAST_HOURS, LEAST_SHARE * report.total.held_gpu_hours)
     gains = [each for each in actions if (each.gpu_hours or 0.0) >= least]
     chosen = sorted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.actions.commands import command
@@ -29,7 +29,6 @@ OF_JOBS: Sequence[SeriesKind] = ("name", "job")
 class Action(NamedTuple):
     """What can be done, and the jobs that it is about."""
 
-    kind: str
     who: str
     why: str
     next: str
@@ -40,12 +39,25 @@ class Action(NamedTuple):
     cost: float | None = None
     is_general: bool = False
     """Says less of its jobs than other kinds do, which come first where both have a job."""
+    kind: str = ""
+    """The name of the function that saw it."""
 
     @property
     def jobs(self) -> frozenset[ClusterJob]:
         return frozenset(ClusterJob(row.cluster, row.job_id) for row in self.rows)
 
 
+Kind = Callable[[FleetReport], Iterator[Action]]
+KINDS: list[Kind] = []
+
+
+def action(kind: Kind) -> Kind:
+    """Marks a kind of action: its name stands in reports."""
+    KINDS.append(kind)
+    return kind
+
+
+@action
 def below_others(report: FleetReport) -> Iterator[Action]:
     """Jobs whose busy hours stay well below what comparable jobs, or else the target, reach."""
     for rows in by_name(row for row in report.jobs if row.recoverable_gpu_hours is not None):
@@ -55,7 +67,6 @@ def below_others(report: FleetReport) -> Iterator[Action]:
             continue
         ofu = sum(row.effective_gpu_hours for row in rows) / busy
         yield Action(
-            kind="below_others",
             who=jobs_named(rows),
             why=f"OFU {share(ofu)} while busy; at what comparable jobs or the target reach, the same work takes "
             f"{share(gap / busy)} less GPU time.",
@@ -68,6 +79,7 @@ def below_others(report: FleetReport) -> Iterator[Action]:
         )
 
 
+@action
 def held_idle(report: FleetReport) -> Iterator[Action]:
     """Jobs that held GPUs and let them rest for most of their time."""
     idle = [
@@ -81,7 +93,6 @@ def held_idle(report: FleetReport) -> Iterator[Action]:
         what = "No kernel ran" if is_told else "No tensor work"
         observed = sum(row.observed_gpu_hours for row in rows)
         yield Action(
-            kind="held_idle",
             who=jobs_named(rows),
             why=f"{what} in {hours(lost)} of {hours(observed)} measured GPU-hours.",
             next="End it if it hangs or waits for somebody; ask for fewer GPUs, or give such jobs a time limit.",
@@ -92,12 +103,12 @@ def held_idle(report: FleetReport) -> Iterator[Action]:
         )
 
 
+@action
 def regression(report: FleetReport) -> Iterator[Action]:
     """Jobs that are surely slower than they were before."""
     for change, rows in sure_regressions(report):
         first, lost = rows[0], max(0.0, change.lost_gpu_hours)
         yield Action(
-            kind="regression",
             who=f"{first.job_name or first.shown_name}{_whose(first)}",
             why=why(change),
             next=f"Compare what changed that day (code, data, image, nodes): {command(report, first)}.",
@@ -129,6 +140,7 @@ def _is_of(change: ChangeRow, row: JobRow) -> bool:
     return all(str(getattr(row, name) or "") == change.labels[name] for name in labels)
 
 
+@action
 def restarts(report: FleetReport) -> Iterator[Action]:
     """Jobs that restart, and lose GPU-hours until they compute anew what they had computed before."""
     by_job: dict[ClusterJob, list[RestartRow]] = defaultdict(list)
@@ -142,7 +154,6 @@ def restarts(report: FleetReport) -> Iterator[Action]:
         count = round(sum(each.restarts for each in rows))
         each_took = "" if not job.gpus else f", {hours(lost / job.gpus / count)} hours each"
         yield Action(
-            kind="restarts",
             who=jobs_named([job]),
             why=f"{counted(count, 'restart')} took {hours(lost)} GPU-hours until the job was where it had been before"
             f"{each_took}.",
@@ -154,12 +165,12 @@ def restarts(report: FleetReport) -> Iterator[Action]:
         )
 
 
+@action
 def slow_node(report: FleetReport) -> Iterator[Action]:
     """GPUs and nodes that are surely slower than their peers in the same jobs."""
     for slow in report.changes.slow if report.changes else ():
         if slow.sure:
             yield Action(
-                kind="slow_node",
                 who=slow.node if slow.gpu is None else f"GPU {slow.gpu} of {slow.node}",
                 why=f"{share(slow.slower)} slower than its peers in {counted(slow.hours, 'hour')} of "
                 f"{counted(len(slow.jobs), 'job')}; a job that waits for all its ranks runs at its pace.",
@@ -168,6 +179,7 @@ def slow_node(report: FleetReport) -> Iterator[Action]:
             )
 
 
+@action
 def traced(report: FleetReport) -> Iterator[Action]:
     """Jobs whose traces name one thing that costs them much."""
     proven = (row for row in report.jobs if row.finding and _ratio(row) >= LEAST_RATIO)
@@ -175,7 +187,6 @@ def traced(report: FleetReport) -> Iterator[Action]:
         worst = max(rows, key=_ratio)
         lost = sum(row.observed_gpu_hours * _ratio(row) for row in rows)
         yield Action(
-            kind="traced",
             who=jobs_named(rows),
             why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours "
             "are those if all of its time is like that.",
@@ -191,6 +202,7 @@ def _ratio(row: JobRow) -> float:
     return row.finding_ratio or 0.0
 
 
+@action
 def wrong_number(report: FleetReport) -> Iterator[Action]:
     """Jobs that report an MFU above what their GPUs did."""
     for rows in by_name(row for row in report.jobs if is_flagged(row)):
@@ -198,7 +210,6 @@ def wrong_number(report: FleetReport) -> Iterator[Action]:
         cause = f"; likeliest cause: {first.cause}" if first.cause else ""
         numbers = f"--mfu {share(first.mfu)} --ofu {share(first.ofu_compared)}"
         yield Action(
-            kind="wrong_number",
             who=jobs_named(rows),
             why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU{cause}. "
             "No hours are lost, but plans are made by this number.",
@@ -206,9 +217,6 @@ def wrong_number(report: FleetReport) -> Iterator[Action]:
             link="docs/explain.md",
             rows=rows,
         )
-
-
-KINDS = (below_others, held_idle, regression, restarts, slow_node, traced, wrong_number)
 
 
 def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
