@@ -245,6 +245,7 @@ def test_it_names_every_route(text: str, request_: str) -> None:
 
 
 def test_it_explains_every_field_of_a_report(text: str) -> None:
+    assert "<h2>The JSON body of POST /v1/mfu</h2>" in text
     for name, field in MfuReport.model_fields.items():
         assert f"<code>{name}</code>" in text
         assert field.description or name == "framework"

@@ -80,3 +80,13 @@ def test_style_and_script_stand_in_the_page_as_they_are_signed() -> None:
     assert f"<style>{asset('shared.css', 'agent.css')}</style>" in page
     assert f"<script>{asset('sort.js', 'refresh.js')}</script>" in page
     assert "</" not in asset("shared.css", "agent.css", "fleet.css", "sort.js", "zoom.js")
+
+
+@every(TEMPLATES, lambda template: template.name)
+def test_every_section_of_a_page_is_on_a_golden_page_or_in_a_test(template: Path) -> None:
+    tests = Path(__file__).parents[1]
+    pages = [*tests.glob("golden/*.html"), *tests.rglob("test_*.py")]
+    seen = "".join(path.read_text() for path in pages)
+    for heading in re.findall(r"<h2[^>]*>(.*?)</h2>", template.read_text(), re.DOTALL):
+        literal = filter(None, map(str.strip, re.split(r"\{[{%].*?[%}]\}", heading)))
+        assert [words for words in literal if words not in seen] == [], "no test shows it"

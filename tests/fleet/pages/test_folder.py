@@ -65,6 +65,7 @@ def test_the_trend_has_a_bar_for_every_page_in_the_order_of_time(tmp_path: Path)
     for number, used in enumerate((20.0, 40.0, 30.0)):
         keep_page(week(number, used), b"", tmp_path)
     text = (tmp_path / INDEX).read_text()
+    assert "<h2>Share of the peak that became work</h2>" in text
     heights = [float(each) for each in re.findall(r'<rect [^>]*height="([\d.]+)"', text)]
     assert [round(height / heights[1], 2) for height in heights] == [0.5, 1.0, 0.75]
 
