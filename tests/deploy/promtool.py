@@ -24,7 +24,7 @@ ORDER = [
     *("ofu-owners", "ofu-baselines", "ofu-clocks", "ofu-activity", "ofu-gpu-half-hours"),
     "ofu-hours",
 ]
-"""Groups as they build on each other; promtool evaluates them in no order of its own."""
+"""Groups as they build on each other, which tests are run in: promtool evaluates them in no order of its own."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -82,7 +82,8 @@ def said(path: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         rules, tests = Path(folder, "rules.yaml"), Path(folder, "test.yaml")
         rules.write_text(json.dumps({"groups": kept}))  # JSON is YAML
-        tests.write_text(json.dumps({**whole, "rule_files": [str(rules)]}))
+        ordered = {"group_eval_order": ORDER, **whole, "rule_files": [str(rules)]}
+        tests.write_text(json.dumps(ordered))
         done = subprocess.run(
             ["promtool", "test", "rules", str(tests)], capture_output=True, text=True, check=False
         )
@@ -122,7 +123,6 @@ def run(tests: list[dict[str, Any]], folder: Path, alert: Path | None = None) ->
     wanted = {
         "rule_files": [str(path) for path in (*RULES, *([alert] if alert else []))],
         "evaluation_interval": "1m",
-        "group_eval_order": ORDER,
         "tests": [{"interval": "1m", **test} for test in tests],
     }
     path = folder / "test.yaml"

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.utils import floatToGoString
 
 from tests.deploy.monitoring import victoria_metrics
-from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, selected, the_alert
+from tests.deploy.promtool import ALERTS, ROOT, read_yaml, run, said, selected, the_alert
 from tests.deploy.test_rules import KNOWN, NAMES
 from tests.helpers.agent import page_server, until
 
@@ -59,12 +59,11 @@ def test_it_fires_and_keeps_quiet_as_its_test_says(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
-def test_its_test_is_over_all_rules_in_their_order(path: Path) -> None:
+def test_its_test_is_over_all_rules(path: Path) -> None:
     """Otherwise an alert could be tested on series that no rule has made yet."""
     whole = read_yaml(file_of(path))
     rules, alert = ((TESTS / each).resolve() for each in whole["rule_files"])
     assert (rules, alert) == (ROOT / "helm/ofu-exporter/files/rules/*.yaml", path)
-    assert whole["group_eval_order"] == ORDER
     assert {check["alertname"] for case in cases(path) for check in case["alert_rule_test"]} == {
         the_alert(path)["alert"]
     }

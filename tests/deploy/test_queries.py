@@ -25,7 +25,7 @@ from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Activity
 from ofu_exporter.values.served import Served
-from tests.deploy.promtool import ORDER, ROOT, RULES, said
+from tests.deploy.promtool import ROOT, RULES, said
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH, whole
 from tests.helpers.values import gpu, reading
@@ -152,7 +152,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     test = {
         "rule_files": [str(path) for path in RULES],
         "evaluation_interval": "1m",
-        "group_eval_order": ORDER,
         "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}],
     }
     path = tmp_path_factory.mktemp("queries") / "test.yaml"
