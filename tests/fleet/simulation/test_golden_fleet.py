@@ -85,5 +85,4 @@ FORMS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_fleet_is_as_it_was(name: str, golden: Callable[[str, str], None]) -> None:
-    """Regenerate with `pytest tests/fleet/simulation/test_golden_fleet.py --regenerate`."""
     golden(name, FORMS[name]())
