@@ -77,7 +77,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "small-questions.txt": questions,
     "small-report.json": lambda: as_json(report()),
     "small-report.txt": lambda: report_text.document(report()).plain(),
-    "small-pages.prom": lambda: re.sub(
+    "small-pages.txt": lambda: re.sub(
         "(?m)^(#|.*build_info).*\n", "", without_last_digits(pages())
     ),
 }
