@@ -121,7 +121,7 @@ def _as_array(jobs: Iterable[JobTotals]) -> Iterator[str]:
 
 
 def job_routes(page: Page, book: JobBook) -> APIRouter:
-    """The routes /v1/jobs, /v1/jobs/{job_id}, /jobs/{job_id} and /v1/gpus."""
+    """The routes /v1/jobs, /v1/jobs/{job_id} and /jobs/{job_id}."""
     router = APIRouter()
 
     def totals_of(job_id: str) -> JobTotals:
@@ -160,19 +160,19 @@ def job_routes(page: Page, book: JobBook) -> APIRouter:
 
         return HTMLResponse(job_page(totals_of(job_id), page.history), headers=HEADERS)
 
+    return router
+
+
+def node_routes(page: Page) -> APIRouter:
+    """The routes /v1/gpus, /v1/node, / and /v1/history."""
+    router = APIRouter()
+
     @router.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")
     def gpus() -> list[GpuJson]:
         snapshot = page.snapshot()
         if snapshot is None:
             return []
         return page.faults.made("/v1/gpus", lambda view: gpu_state(view, snapshot), snapshot.gpus)
-
-    return router
-
-
-def node_routes(page: Page) -> APIRouter:
-    """The routes /v1/node, / and /v1/history."""
-    router = APIRouter()
 
     @router.get("/v1/node", summary="This node in one answer, as `ofu-exporter top` shows it")
     def node() -> NodeJson:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
 from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobSums
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history.served_sums import served_models
-from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.chain import chain, chain_notes, progress_of, progress_rows
 from ofu_exporter.fleet.reports.funnel import (
@@ -25,7 +24,14 @@ from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missin
 from ofu_exporter.fleet.reports.notes import notes, report_headline
 from ofu_exporter.fleet.reports.reachable import with_recoverable
 from ofu_exporter.fleet.reports.restarts import restart_rows
-from ofu_exporter.fleet.reports.result import ALL_JOBS, By, FleetReport, HourRow, JobRow
+from ofu_exporter.fleet.reports.result import (
+    ALL_JOBS,
+    By,
+    FleetReport,
+    GroupRow,
+    HourRow,
+    JobRow,
+)
 from ofu_exporter.fleet.reports.sweeps import sweeps
 from ofu_exporter.support.percent import percent, ratio
 
@@ -59,14 +65,13 @@ def fleet_report(
     progress = progress_of(history, jobs, wanted.prices)
     factors, of_progress = chain(whole, of_jobs.of("held"), progress), progress_rows(progress)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
-    too_much = list(contradictions(history))
-    reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     effective = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
-    unflagged = _pairs(row for row in rows if not is_flagged(row))
-    more = notes(history, (total, rest), clusters, wanted.prices, target, cost)
+    too_much = list(contradictions(history))
+    remarks = [*too_much, *notes(history, (total, rest), clusters, wanted.prices, target, cost)]
+    if not history.remark:
+        remarks += chain_notes(factors, of_progress, bool(history.raw))
     return FleetReport(
-        server=reader.client.shown_url,
-        tenant=reader.client.tenant,
+        **_of_reading(reader),
         headline=history.mark + report_headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,
@@ -80,26 +85,36 @@ def fleet_report(
         total=total,
         no_job=no_job_row(rest, target),
         ofu=ratio(effective, total.observed_gpu_hours + rest.observed),
-        reporting_ratio=ratio(reported, total.observed_gpu_hours),
-        agreement=groups.agreement(_pairs(rows)),
-        agreement_without_flagged=groups.agreement(unflagged),
-        sizes=groups.sizes(rows),
-        by=wanted.by,
-        groups=groups.groups_by(jobs, wanted.by, target),
-        jobs=rows,
-        sweeps=sweeps(jobs, target),
-        days=groups.days(history, jobs, target, wanted.prices),
-        served_models=served_models(groups.served_of(jobs)),
+        **_of_jobs(history, wanted, jobs, rows, total),
         hours=_hours(history),
-        missing=missing_rows(reader.missing),
         contradictions=too_much,
-        notes=[
-            *too_much,
-            *more,
-            *([] if history.remark else chain_notes(factors, of_progress, bool(history.raw))),
-        ],
-        reading=_cost(cost),
+        notes=remarks,
     )
+
+
+def _of_jobs(
+    history: FleetHistory,
+    wanted: ReportOptions,
+    jobs: Sequence[groups.RatedJob],
+    rows: list[JobRow],
+    total: GroupRow,
+) -> dict[str, Any]:
+    """The fields of the report that are about jobs alone, and groups of them."""
+    target = wanted.target_of(history)
+    reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
+    unflagged = _pairs(row for row in rows if not is_flagged(row))
+    return {
+        "reporting_ratio": ratio(reported, total.observed_gpu_hours),
+        "agreement": groups.agreement(_pairs(rows)),
+        "agreement_without_flagged": groups.agreement(unflagged),
+        "sizes": groups.sizes(rows),
+        "by": wanted.by,
+        "groups": groups.groups_by(jobs, wanted.by, target),
+        "jobs": rows,
+        "sweeps": sweeps(jobs, target),
+        "days": groups.days(history, jobs, target, wanted.prices),
+        "served_models": served_models(groups.served_of(jobs)),
+    }
 
 
 def rated_jobs(history: FleetHistory, wanted: ReportOptions) -> list[groups.RatedJob]:
@@ -111,9 +126,16 @@ def rated_jobs(history: FleetHistory, wanted: ReportOptions) -> list[groups.Rate
     ]
 
 
-def _cost(cost: QueryCost) -> ReadingCost:
+def _of_reading(reader: ChunkReader) -> dict[str, Any]:
+    """The fields of the report that are about the server, and what was read of it."""
+    cost = reader.client.cost
     seconds = round(cost.seconds, 3)
-    return ReadingCost(queries=cost.queries, seconds=seconds, samples=cost.samples or None)
+    return {
+        "server": reader.client.shown_url,
+        "tenant": reader.client.tenant,
+        "missing": missing_rows(reader.missing),
+        "reading": ReadingCost(queries=cost.queries, seconds=seconds, samples=cost.samples or None),
+    }
 
 
 def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
