@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+import time
 from collections.abc import Generator
 from functools import partial
 from typing import Any
@@ -123,5 +124,7 @@ class Server(uvicorn.Server):
         # uvicorn dates its answers anew in every tenth tick, of which 0 is one.
         while not (self._stop.is_set() or await self.on_tick(0)):
             self._limit.sweep()
+            if self._listeners.tls is not None:
+                self._listeners.tls.warn_once(time.time())
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), TICK_SECONDS)

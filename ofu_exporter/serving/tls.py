@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,8 +82,17 @@ def tls_of_settings(settings: Settings) -> TlsFiles | None:
 class ServerContext(ssl.SSLContext):
     """A context that knows when its certificate ends."""
 
+    certificate: Path | None = None
     expires: float | None = None
     """Unix time."""
+    _is_said = False
+
+    def warn_once(self, now: float) -> None:
+        """Log that the certificate has ended, once it has."""
+        if self.expires is not None and self.expires < now and not self._is_said:
+            self._is_said = True
+            text = "TLS certificate %s has expired: whoever checks it cannot connect"
+            log.warning(text, self.certificate)
 
 
 class WriterContext(ServerContext):
@@ -112,9 +120,7 @@ def make_context(tls: TlsFiles) -> ServerContext:
             context.load_cert_chain(cert_path, key_path, password=lambda: "")
     except (OSError, ValueError) as error:
         raise ConfigError(f"TLS certificate {tls.cert}, key {tls.key}: {error}") from error
-    context.expires = expires(cert)
-    if context.expires is not None and context.expires < time.time():
-        log.warning("TLS certificate %s has expired: whoever checks it cannot connect", tls.cert)
+    context.certificate, context.expires = tls.cert, expires(cert)
     if authority is not None:
         try:
             with in_memory(authority) as path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from prometheus_client.utils import floatToGoString
 
 from ofu_exporter.agent import reloads
 from ofu_exporter.agent.reloads import Reloads
@@ -146,10 +147,11 @@ def test_passwords_and_certificates_are_renewed_when_their_files_change(
         certificates.renew()
         until(lambda: _serial(running, trust) != before)
         assert status(running, "prom", "new", trust) == 200
-        certificates.renew(datetime(2020, 1, 1, tzinfo=timezone.utc))
-        until(lambda: running.logs(f"TLS certificate {certificates.cert} has expired"))
+        soon = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(seconds=5)
+        certificates.renew(soon)
         read = partial(httpx.get, f"{running.url}/metrics", verify=False, auth=("prom", "new"))
-        until(lambda: f"{EXPIRES} 1.5778368e+09\n" in read().text)
+        until(lambda: f"{EXPIRES} {floatToGoString(soon.timestamp())}\n" in read().text)
+        until(lambda: running.logs(f"TLS certificate {certificates.cert} has expired"))
 
 
 @pytest.mark.slow

@@ -104,10 +104,10 @@ def test_what_takes_too_long_at_a_stop_is_answered_without_a_traceback(
         begun.set()
         await asyncio.Event().wait()
 
-    app = behind(partial(watch, Page(FakeClock())), long)
+    app = behind(partial(watch, Page(FakeClock()), {"/metrics"}), long)
     with caplog.at_level(logging.ERROR), serving(app) as listeners:
         client = Client(listeners)
         client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        begun.wait()
+        assert begun.wait(60)
     with client:
         assert not [record for record in caplog.records if record.exc_info]
