@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, starmap
 from statistics import median
 from typing import NamedTuple
 
@@ -80,14 +80,13 @@ class SlowJobs:
         """Why a job is slow; "" where it is not."""
         now = samples[-1].at
         before = next((e for e in reversed(samples) if now - e.at >= SPAN_SECONDS), None)
-        ofu = _ofu(before, samples[-1]) if before else None
-        if ofu is None:
+        if before is None:
             return ""
+        ofu = _ofu(before, samples[-1])
         if ofu < self._below:
             return f"its OFU of ten minutes is {ofu:.1%}, below {self._below:.1%}"
-        minutes = [_ofu(one, other) for one, other in pairwise(samples)]
-        measured = [each for each in minutes if each is not None]
-        usual = median(measured) if now - samples[0].at > USUAL_SECONDS else None
+        minutes = starmap(_ofu, pairwise(samples))
+        usual = median(minutes) if now - samples[0].at > USUAL_SECONDS else None
         if usual is not None and ofu < usual / 2:
             return (
                 f"its OFU of ten minutes is {ofu:.1%}, below half of the hour's median, {usual:.1%}"
@@ -106,10 +105,6 @@ def _add(samples: deque[_Sample], last: _Sample) -> None:
         samples.popleft()
 
 
-def _ofu(before: _Sample, after: _Sample) -> float | None:
+def _ofu(before: _Sample, after: _Sample) -> float:
     observed = after.observed_seconds - before.observed_seconds
-    return (
-        (after.utilization_seconds - before.utilization_seconds) / observed
-        if observed > 0
-        else None
-    )
+    return (after.utilization_seconds - before.utilization_seconds) / observed

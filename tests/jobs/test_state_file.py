@@ -401,6 +401,7 @@ def test_what_the_clock_was_set_by_moves_the_times_of_the_file(
     saved = store.load(now, ClockMark("boot", 160.0, now))
     assert (saved.watched_until, saved.is_clock_set) == (NOW + seconds, True)
     assert [each.updated for each in saved.jobs] == [NOW + seconds]
+    assert f"was set {'forward' if seconds > 0 else 'back'} by" in caplog.text
     assert "no job is credited with it" in caplog.text
 
 

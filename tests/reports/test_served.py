@@ -81,6 +81,9 @@ def test_thousands_of_names_over_time_are_few_series_and_no_token_is_lost() -> N
     assert len(served.tokens) == len(served.running) + 16 == 17
     assert len(served.forward_seconds) == 17
     assert sum(served.tokens.values()) == 499, "in each page but the first one model is new"
+    kept = tally.kept()
+    assert (len(kept[0].models), len(kept[0].phases)) == (MAX_NAMES, MAX_NAMES)
+    assert ServedTally(kept).kept() == kept
 
 
 def test_an_engine_that_joins_counts_from_0_and_one_that_leaves_takes_nothing_back() -> None:
