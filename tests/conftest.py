@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -134,6 +135,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Four more than cores: tests of running agents wait for two thirds of their time."""
     return (os.cpu_count() or 1) + 4
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may enter; pytest's own are closed to them, and every run that begins closes them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
 
 
 @pytest.fixture

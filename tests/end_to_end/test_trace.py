@@ -140,10 +140,7 @@ def test_a_first_file_without_events_is_asked_for_again(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
-def test_only_the_user_of_the_processes_may_ask(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        folder.chmod(0o755)
+def test_only_the_user_of_the_processes_may_ask(open_folder: Path) -> None:
     body = "import http.client,socket,sys;s=socket.socket(socket.AF_UNIX);s.connect(sys.argv[1])\n"
     body += "c=http.client.HTTPConnection('localhost');c.sock=s\n"
     body += (
@@ -151,9 +148,9 @@ def test_only_the_user_of_the_processes_may_ask(tmp_path: Path) -> None:
     )
     body += "print(c.getresponse().status)"
     command = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", body]
-    with traced(tmp_path) as running:
+    with traced(open_folder) as running:
         stranger = subprocess.run(
-            [*command, str(tmp_path / "r.sock")], capture_output=True, text=True, check=False
+            [*command, str(open_folder / "r.sock")], capture_output=True, text=True, check=False
         )
         assert stranger.stdout == "403\n", stranger.stderr
         by_tcp = call("trace", JOB, "--agent", running.url)

@@ -22,11 +22,6 @@ SECRET = "root:x:0:0"
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
 
 
-def let_in(folder: Path) -> None:
-    for each in (folder, *list(folder.parents)[:3]):
-        each.chmod(0o755)
-
-
 @contextlib.contextmanager
 def as_stranger(folder: Path, program: str, message: bytes) -> Iterator[subprocess.Popen[bytes]]:
     """A program of another user, which sends a message."""
@@ -114,17 +109,16 @@ time.sleep(600)"""
 
 @needs_root
 def test_a_flood_of_registrations_costs_little_and_takes_no_room_from_others(
-    tmp_path: Path,
+    open_folder: Path,
 ) -> None:
-    let_in(tmp_path)
-    with traced(tmp_path) as running:
+    with traced(open_folder) as running:
         before, began = cpu_seconds(running.process.pid), time.monotonic()
-        with as_stranger(tmp_path, FLOOD, registration(0, 1, int(JOB))) as flood:
+        with as_stranger(open_folder, FLOOD, registration(0, 1, int(JOB))) as flood:
             assert flood.stdout
             assert flood.stdout.readline() == b"flooded\n"
             spent = cpu_seconds(running.process.pid) - before
             assert spent < 0.5 * (time.monotonic() - began)
-            assert json.loads(ask(tmp_path, "--format", "json").stdout)["trace"]
+            assert json.loads(ask(open_folder, "--format", "json").stdout)["trace"]
         assert running.value("ofu_exporter_traces_total", outcome="too_many")
         assert running.value("ofu_exporter_traces_total", outcome="malformed")
 
@@ -148,11 +142,12 @@ while True:
 
 
 @needs_root
-def test_a_stranger_who_only_says_that_he_is_of_a_job_is_not_traced_for_it(tmp_path: Path) -> None:
-    let_in(tmp_path)
-    with agent(*flags(tmp_path)) as running:
+def test_a_stranger_who_only_says_that_he_is_of_a_job_is_not_traced_for_it(
+    open_folder: Path,
+) -> None:
+    with agent(*flags(open_folder)) as running:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
-        with as_stranger(tmp_path, ASKS, question(int(JOB), 4711)):
-            said = until(lambda: "only say that" in (done := ask(tmp_path)).stderr and done)
+        with as_stranger(open_folder, ASKS, question(int(JOB), 4711)):
+            said = until(lambda: "only say that" in (done := ask(open_folder)).stderr and done)
         assert "no control group of Slurm or of a pod shows it" in said
         assert running.value("ofu_exporter_traces_total", outcome="unproven")

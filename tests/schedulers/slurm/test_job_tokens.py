@@ -8,7 +8,6 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -66,11 +65,9 @@ def test_it_is_the_users_alone(node: Node) -> None:
 
 
 @needs_root
-def test_the_user_reads_his_own_and_sees_no_others(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to other users
-        Path(folder).chmod(0o711)
-        node = Node(Path(folder, "jobs"), Path(folder, "tokens"), tmp_path)
-        assert _what_a_user_may(node) == ["yes", "no", "no"]
+def test_the_user_reads_his_own_and_sees_no_others(tmp_path: Path, open_folder: Path) -> None:
+    node = Node(open_folder / "jobs", open_folder / "tokens", tmp_path)
+    assert _what_a_user_may(node) == ["yes", "no", "no"]
 
 
 def _what_a_user_may(node: Node) -> list[str]:
