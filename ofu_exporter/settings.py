@@ -54,10 +54,31 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
 
 
 class Settings(BaseModel, frozen=True, extra="forbid"):
-    """The settings that all sources and commands share. Each source defines its own options."""
+    """The settings that all sources and commands share, in the order of the help. A source has options of its own."""
 
     source: str = Field(
         default="auto", description="Where the counters come from; see `list sources`."
+    )
+    interval: Seconds = Field(
+        default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
+    )
+    clock_interval: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="Time between two reads of the SM clock; "
+        "without this setting 0.5s, or 0.25s with windows of up to 1s.",
+        examples=["0.5s"],
+    )
+    pause_file: Path = Field(
+        default=Path("/run/ofu-exporter/pause"),
+        description="While this file is there, the agent holds no GPU; `ofu-exporter pause` writes it.",
+        examples=["FILE"],
+    )
+    pause_limit: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="How long a pause lasts that states no time; without this setting until `resume`.",
+        examples=["4h"],
     )
     scheduler: str = Field(
         default="auto",
@@ -81,26 +102,12 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="Time between two writes of the state file; SIGKILL loses at most that much.",
         examples=["15s"],
     )
-    pause_file: Path = Field(
-        default=Path("/run/ofu-exporter/pause"),
-        description="While this file is there, the agent holds no GPU; `ofu-exporter pause` writes it.",
-        examples=["FILE"],
-    )
-    pause_limit: Seconds | None = Field(
+    nvrx_folder: str | None = Field(
         default=None,
-        gt=0,
-        description="How long a pause lasts that states no time; without this setting until `resume`.",
-        examples=["4h"],
-    )
-    interval: Seconds = Field(
-        default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
-    )
-    clock_interval: Seconds | None = Field(
-        default=None,
-        gt=0,
-        description="Time between two reads of the SM clock; "
-        "without this setting 0.5s, or 0.25s with windows of up to 1s.",
-        examples=["0.5s"],
+        pattern=r"^/",
+        description="Folder of NVRx's cycle_info files (--ft-cycle-info-dir), whose restarts count: %j is the id of "
+        "the Slurm job or array, %u its user.",
+        examples=["FOLDER"],
     )
     listen: str = Field(
         default="0.0.0.0:9846",
@@ -115,31 +122,16 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         examples=["/PATH"],
         json_schema_extra={"also": "--web.telemetry-path"},
     )
-    allowed_hosts: str = Field(
-        default="",
-        description="Host names, separated by commas, under which the agent may be read over plain HTTP, besides "
-        "this node's own; .DOMAIN is every name in it, * every name.",
-        examples=["NAMES"],
-    )
     report_socket: Path | None = Field(
         default=None,
         description="Unix socket to serve on as well, for jobs on this node to report to.",
         examples=["FILE"],
     )
-    report_token_file: Path | None = Field(
+    web_config_file: Path | None = Field(
         default=None,
-        description="File of tokens, one a line: a report that bears one is taken from anywhere.",
+        description="File in the format of Prometheus' exporters: TLS, passwords for reading, headers.",
         examples=["FILE"],
-    )
-    job_tokens: bool = Field(
-        default=False,
-        description="Refuse every report without a token, even from this node: the site's token, or the one that "
-        "`job start` gave the job.",
-    )
-    pod_tokens: bool = Field(
-        default=False,
-        description="Take reports from Kubernetes pods anywhere, each for its own job; a pod proves itself by a "
-        "service account token for the audience ofu-exporter.",
+        json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
     )
     tls_cert: Path | None = Field(
         default=None,
@@ -157,20 +149,26 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         "report for any job.",
         examples=["FILE"],
     )
-    web_config_file: Path | None = Field(
+    allowed_hosts: str = Field(
+        default="",
+        description="Host names, separated by commas, under which the agent may be read over plain HTTP, besides "
+        "this node's own; .DOMAIN is every name in it, * every name.",
+        examples=["NAMES"],
+    )
+    report_token_file: Path | None = Field(
         default=None,
-        description="File in the format of Prometheus' exporters: TLS, passwords for reading, headers.",
+        description="File of tokens, one a line: a report that bears one is taken from anywhere.",
         examples=["FILE"],
-        json_schema_extra={"flag": "--web.config.file"},  # the name that every exporter gives it
     )
-    unowned_reports: bool = Field(
+    job_tokens: bool = Field(
         default=False,
-        description="Keep reports of jobs that own no GPU here, such as those of a head node.",
+        description="Refuse every report without a token, even from this node: the site's token, or the one that "
+        "`job start` gave the job.",
     )
-    recipe_folder: Path | None = Field(
-        default=None,
-        description="Folder of recipes (`flops --executed --save`) that jobs name in their reports.",
-        examples=["FOLDER"],
+    pod_tokens: bool = Field(
+        default=False,
+        description="Take reports from Kubernetes pods anywhere, each for its own job; a pod proves itself by a "
+        "service account token for the audience ofu-exporter.",
     )
     horizon: Seconds = Field(
         default=600.0,
@@ -204,6 +202,15 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         le=10,
         description="The limit of mfu_below as a share of OFU; the larger of the two applies.",
     )
+    unowned_reports: bool = Field(
+        default=False,
+        description="Keep reports of jobs that own no GPU here, such as those of a head node.",
+    )
+    recipe_folder: Path | None = Field(
+        default=None,
+        description="Folder of recipes (`flops --executed --save`) that jobs name in their reports.",
+        examples=["FOLDER"],
+    )
     traces: bool = Field(
         default=False,
         description="Allow traces of running jobs (`ofu-exporter trace`): root of any job, users of their own. Jobs "
@@ -232,22 +239,15 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         "minutes is below this, or below half of its median of the last hour.",
         examples=["RATIO"],
     )
-    nvrx_folder: str | None = Field(
-        default=None,
-        pattern=r"^/",
-        description="Folder of NVRx's cycle_info files (--ft-cycle-info-dir), whose restarts count: %j is the id of "
-        "the Slurm job or array, %u its user.",
-        examples=["FOLDER"],
+    log_level: Literal["debug", "info", "warn", "error"] = Field(
+        default="info",
+        description="Lowest severity that is logged: debug, info, warn or error.",
+        json_schema_extra={"also": "--log.level"},
     )
     log_format: Literal["text", "json", "logfmt"] = Field(
         default="text",
         description="Format of log lines: text, json or logfmt.",
         json_schema_extra={"also": "--log.format"},
-    )
-    log_level: Literal["debug", "info", "warn", "error"] = Field(
-        default="info",
-        description="Lowest severity that is logged: debug, info, warn or error.",
-        json_schema_extra={"also": "--log.level"},
     )
     gpus: tuple[GpuSetting, ...] = Field(
         default=(), max_length=256, description="GPU models of your own (file only)."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,7 +20,7 @@ from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.settings import FILE_ONLY, Configured, Settings
 from ofu_exporter.support.durations import duration, seconds
 from ofu_exporter.support.logs import configure_logging
 from ofu_exporter.support.small_files import read_small
@@ -137,27 +137,30 @@ log = logging.getLogger(__name__)
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "Counters": ("source", "interval", "clock_interval", "pause_file", "pause_limit"),
-    "Jobs": ("scheduler", "owner_max_age", "state_file", "state_interval", "nvrx_folder"),
-    "Serving": ("listen", "telemetry_path", "report_socket"),
-    "Who may read and report": (
-        *("web_config_file", "tls_cert", "tls_key", "tls_client_ca", "allowed_hosts"),
-        *("report_token_file", "job_tokens", "pod_tokens"),
-    ),
-    "Reports of MFU": (
-        *("horizon", "mfu_above", "mfu_below", "mfu_above_relative", "mfu_below_relative"),
-        *("unowned_reports", "recipe_folder"),
-    ),
-    "Traces": (
-        *("traces", "trace_socket_folder", "trace_abstract_name", "trace_folder", "trace_below"),
-    ),
-    "Log": ("log_level", "log_format"),
+_SUBJECTS: Mapping[str, str] = {
+    "source": "Counters",
+    "scheduler": "Jobs",
+    "listen": "Serving",
+    "web_config_file": "Who may read and report",
+    "horizon": "Reports of MFU",
+    "traces": "Traces",
+    "log_level": "Log",
 }
-"""The settings by subject, in the order of the help. The options of sources and schedulers follow."""
+"""The subjects of the help by the first setting of each; those that follow it in `Settings` are of it too."""
+
+
+def _by_subject() -> Iterator[tuple[str, str]]:
+    subject = ""
+    for name in Settings.model_fields:
+        if name not in FILE_ONLY:
+            subject = _SUBJECTS.get(name, subject)
+            yield name, subject
+
+
 OWNED: Mapping[str, str] = {"source": "One source's own", "scheduler": "One scheduler's own"}
 """The subjects of the options that belong to a source or to a scheduler."""
-SUBJECT_OF = {name: subject for subject, names in SUBJECTS.items() for name in names}
+SUBJECT_OF = dict(_by_subject())
+"""The options of sources and schedulers follow."""
 SERVE = tuple(SUBJECT_OF)
 """The settings of a command that serves: all of them."""
 COMMON = frozenset(
@@ -167,7 +170,7 @@ COMMON = frozenset(
     }
 )
 """What --help shows of a command that serves; the rest is shown by --help-all."""
-MEASURE = ("source", "interval", "clock_interval", *SUBJECTS["Log"])
+MEASURE = ("source", "interval", "clock_interval", "log_level", "log_format")
 """The settings of a command that measures but does not serve."""
 
 OptionOwner = tuple[str, str]

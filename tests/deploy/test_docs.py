@@ -122,7 +122,9 @@ def test_every_series_of_a_job_is_read_by_what_is_shipped_or_may_be_dropped_at_t
     for name in there:
         is_read = any(re.search(rf"\b{name}\b", each) for each in shipped)
         assert is_read != bool(re.fullmatch(dropped[1], name)), name
-    assert f"Of the {len(there)} metrics of a job" in text
+    counted = re.search(r"Of the (\d+) metrics of a job", text)
+    assert counted is not None
+    assert int(counted[1]) == len(there), "as docs/metrics.md counts them"
 
 
 def rows(page: Path, heading: str) -> dict[str, str]:
