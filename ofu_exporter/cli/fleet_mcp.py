@@ -17,7 +17,7 @@ from ofu_exporter import __version__
 from ofu_exporter.cli import fleet_changes, fleet_job, fleet_report
 from ofu_exporter.cli.fleet_server import server_options
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.fleet.changes_result import SeriesKind
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.support.extras import install_command
@@ -66,7 +66,8 @@ def mcp(**options: Any) -> None:
         server.tool(annotations=ToolAnnotations(read_only_hint=True), structured_output=False)(tool)
     # By itself the SDK waits after Ctrl-C until its input ends, and then for each tool's answer; all they do is read.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(os.dup(0))))
+    with file_errors("standard input"):
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(os.dup(0))))
     server.run("stdio")
 
 

@@ -147,9 +147,9 @@ def _stays_paused(own_file: Path, agent: str, patience: float) -> bool:
     """End one of several pauses. The others may no longer count."""
     try:
         _end(own_file, agent, min(patience, OTHERS_SECONDS))
-    except ConfigError:
-        raise
     except OfuError:
+        if _value(agent, "ofu_exporter_paused")[0] != 1.0:
+            raise
         return True
     return False
 

@@ -21,6 +21,8 @@ MOST_RUNS = 16
 """Most runs, such as stages, whose steps are kept; of more, those that went on last."""
 STEPS = 1 << 53
 """Every step is below this."""
+BEGIN_SECONDS = 5.0
+"""How long the first report waits for what earlier runs had reached: agents want to know it before the first step."""
 FAR = 100
 """A run that came more than this many times further at one step than up to the one after it was mistaken in it."""
 LATEST = 1e11
@@ -54,7 +56,7 @@ class StepsFile:
         """Read, once, what earlier runs had reached: before the first step, which other nodes may write first."""
         if self._before is None:
             with suppress(OSError):
-                self._disk.ask(self._read_before)
+                self._disk.ask(self._read_before, BEGIN_SECONDS)
         return self._before or {}
 
     def _read_before(self) -> None:

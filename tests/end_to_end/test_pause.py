@@ -280,3 +280,5 @@ def test_of_several_who_pause_each_ends_its_own(file: Path) -> None:
         assert "takes the GPUs again" in call("resume", "--agent", running.url).stdout
         assert running.value("ofu_exporter_paused") == 0.0
         assert call("pause", "--agent", running.url, "--by=../x").returncode == 2
+    away = call("resume", "--pause-file", str(file), "--agent", "http://127.0.0.1:9", "--wait=0s")
+    assert (away.returncode, "no agent answers" in away.stderr) == (3, True)
