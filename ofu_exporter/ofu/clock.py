@@ -162,7 +162,7 @@ def clock_curve(
         variances=[
             (count * variance + before) / (count + REMEMBERED_READS) for variance in measured
         ],
-        blind=_blind(list(zip(ats, hz, bounds, bounds[1:], strict=False)), memory, highest_hz),
+        blind=_blind([*map(_Cell, ats, hz, bounds, bounds[1:])], memory, highest_hz),
         memory=memory,
         remembered=0 if remembered is None else REMEMBERED_READS,
     )
@@ -178,8 +178,13 @@ def _shown(ats: Sequence[float], hz: Sequence[float], variances: Sequence[float]
     )
 
 
-_Cell = tuple[float, float, float, float]
-"""A read's time and clock, and the begin and end of the time that it stands for."""
+class _Cell(NamedTuple):
+    """A read of the clock, and the time that it stands for."""
+
+    at: float
+    hz: float
+    start: float
+    end: float
 
 
 def _blind(cells: Sequence[_Cell], memory: ClockMemory, highest_hz: float) -> list[BlindSpan]:
@@ -189,18 +194,18 @@ def _blind(cells: Sequence[_Cell], memory: ClockMemory, highest_hz: float) -> li
     the card can do.
     """
     usual = memory.gap or BLIND_SECONDS
-    far = [cell for cell in cells if cell[0] - usual > cell[2] or cell[0] + usual < cell[3]]
+    far = [each for each in cells if each.at - usual > each.start or each.at + usual < each.end]
     unseen = max(BLIND_SECONDS, usual)
     sides = [
         side
-        for at, hz, left, right in far
+        for at, hz, start, end in far
         for near, until, deviation in (
             (usual, unseen, memory.deviation_from(hz)),
             (unseen, math.inf, _unknown_hz(hz, highest_hz)),
         )
         for side in (
-            BlindSpan(max(left, at - until), min(right, at - near), deviation),
-            BlindSpan(max(left, at + near), min(right, at + until), deviation),
+            BlindSpan(max(start, at - until), min(end, at - near), deviation),
+            BlindSpan(max(start, at + near), min(end, at + until), deviation),
         )
     ]
     return [side for side in sides if side.end > side.start]

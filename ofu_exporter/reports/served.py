@@ -54,12 +54,12 @@ class ServedTally:
         """Add a page that was read at a Unix time."""
         page = self._named(page)
         last, last_at = next(reversed(self._pages.values()), (None, 0.0))
-        before = self._pages.pop(page.started, None)
+        before, before_at = self._pages.pop(page.started, (None, 0.0))
         self._pages[page.started] = page, at
         if len(self._pages) > MAX_PROCESSES:
             del self._pages[next(iter(self._pages))]
         if before is not None:
-            self._add(grown(before[0], page), at - before[1])
+            self._add(grown(before, page), at - before_at)
         elif last is None:  # what it served before is not counted, but that it counts is known
             self._add(dict.fromkeys(page.counters, 0.0), 0.0)
         elif _is_after(page, last, last_at):
@@ -132,10 +132,10 @@ def _kept(name: str, names: set[str]) -> str:
 def _is_after(now: EnginePage, last: EnginePage, at: float) -> bool:
     """Whether a page is of a process that followed that of the last page, which was read at a Unix time. Else an
     address leads to several engines by turns, and this one had served before it was first read."""
-    starts = _latest(now), _latest(last)
-    if None in starts:
+    start, last_start = _latest(now), _latest(last)
+    if start is None or last_start is None:
         return True
-    return starts[0] > starts[1] and starts[0] > at - SKEW_SECONDS  # type: ignore[operator]
+    return start > max(last_start, at - SKEW_SECONDS)
 
 
 def _latest(page: EnginePage) -> float | None:
