@@ -205,9 +205,10 @@ class LogTail:
 
     def _end(self, line: TailLine) -> float | None:
         """When the line was written; None if that is not known or too long ago."""
-        now, written = self._clock(), stamp(line.text)
+        now = self._clock()
+        written = stamp(line.text, now)
         if written is None and not line.is_new and _CONTINUES.match(line.text):
-            written = stamp(self._stamped)
+            written = stamp(self._stamped, now)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:
             return now  # stamps are whole seconds, several iterations may have the same
         if written is not None and now - OLDEST_SECONDS <= written <= now + SKEW_SECONDS:
@@ -246,8 +247,11 @@ def _of_interval(statement: Statement, seconds: float) -> _ShortStatements:
     return _ShortStatements("tokens_per_second", rate * seconds, seconds)
 
 
-def stamp(text: str) -> float | None:
-    """Unix seconds of the time at the beginning of a line; without a zone it is this host's local time."""
+def stamp(text: str, now: float = math.inf) -> float | None:
+    """Unix seconds of the time at the beginning of a line; without a zone it is this host's local time.
+
+    Of the hour that comes twice when summer ends, it is the last one until `now`.
+    """
     match = _STAMP.search(text, 0, _STAMP_WITHIN)
     if match is None:
         return None
@@ -255,8 +259,9 @@ def stamp(text: str) -> float | None:
     try:
         date = f"{year or us_year}-{month or us_month}-{day or us_day}"
         text, form = f"{date} {clock} {zone or ''}", "%Y-%m-%d %H:%M:%S "
-        written = datetime.strptime(text, form + "%z" * bool(zone)).astimezone()
-        return written.timestamp() + float(f"0.{fraction or 0}")
+        written = datetime.strptime(text, form + "%z" * bool(zone))  # noqa: DTZ007 - below
+        second, first = (written.replace(fold=fold).astimezone().timestamp() for fold in (1, 0))
+        return (second if second <= now + SKEW_SECONDS else first) + float(f"0.{fraction or 0}")
     except (OverflowError, ValueError):
         return None
 

@@ -395,3 +395,23 @@ def test_an_unknown_framework_is_named() -> None:
 )
 def test_stamps(text: str, at: float | None) -> None:
     assert stamp(text) == at
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "second", "repeated"),
+    [
+        ("America/New_York", "2026-11-01 01:30:00", 1_793_514_600.0, 3600.0),
+        ("Australia/Lord_Howe", "2026-04-05 01:45:00", 1_775_315_700.0, 1800.0),
+    ],
+)
+def test_a_time_that_comes_twice_is_the_last_one_until_now(
+    zone: str, text: str, second: float, repeated: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert stamp(text, second + 60.0) == second
+        assert stamp(text, second - 60.0) == second - repeated
+    finally:
+        monkeypatch.undo()
+        time.tzset()
