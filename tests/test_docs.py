@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -207,6 +207,22 @@ def test_every_endpoint_is_on_the_page_about_pages() -> None:
     assert "/v1/gpus" in paths
     for path in ["/", "/metrics", "/openapi.json", *paths]:
         assert path.partition("/{")[0] in text, path
+
+
+def commands(group: click.Group, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        yield before + name
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+
+
+def test_every_command_is_somewhere_in_the_documentation() -> None:
+    text = "".join(page.read_text() for page in (ROOT / "README.md", *DOCS.glob("*.md")))
+    every_name = {*commands(cli)} - {"help"}
+    assert "fleet report" in every_name
+    shown = re.compile(r"(?:`?ofu-exporter |`)((?:[a-z]+(?: (?=[a-z]))?)+)")
+    words = {" ".join(found.split()[:n]) for found in shown.findall(text) for n in (1, 2)}
+    assert every_name - words == set()
 
 
 PAGES = (
