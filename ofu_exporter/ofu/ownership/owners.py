@@ -56,10 +56,6 @@ class OwnerState:
     credited: Credited = field(default_factory=dict)
     """For which time each GPU is credited to a job."""
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return self.ownership.claims
-
     def job_gpus(self, present: Mapping[GpuKey, GpuShare]) -> list[JobGpu]:
         """The GPUs that jobs have now. One that two jobs claim as a whole is nobody's."""
         resolved = self.resolved

@@ -27,7 +27,7 @@ def settle(state: OwnerState, shares: Mapping[Gpu, Share], now: Instant) -> Owne
     A job that was watched to its end is complete. One that an earlier agent saw last goes on to its end; one
     that nobody saw is known from now on, if it ended after the time up to which the earlier agent watched.
     """
-    ended = frozenset(claim for claim in state.claims if claim.ended is not None)
+    ended = frozenset(claim for claim in state.ownership.claims if claim.ended is not None)
     after, credited = dict(state.jobs), state.credited
     for claim in sorted(ended - state.settled, key=lambda claim: claim.ended or 0.0):
         job_state = after.get(claim.job.key)
