@@ -159,9 +159,10 @@ def _what_is_shown(configured: Configured) -> str:
     from ofu_exporter.recordings import recording
 
     header = recording.read(options.path).header
-    gpus = ", ".join(dict.fromkeys(header.gpus)) or "unknown GPUs"
+    gpus = shown(", ".join(dict.fromkeys(header.gpus)) or "unknown GPUs")
     day = str(header.created)[:10]
-    return f"A recording of {shown(gpus)} of {shown(day)} is replayed, no GPU of this machine is measured"
+    what = f"simulated {gpus}" if header.simulated else gpus
+    return f"A recording of {what} of {shown(day)} is replayed, no GPU of this machine is measured"
 
 
 def _when(configured: Configured) -> str:

@@ -21,7 +21,9 @@ from tests.helpers.values import gpu, reading
 def recording(tmp_path: Path) -> Path:
     """Three seconds of two GPUs: what was over before the agent had opened it is not played."""
     path = tmp_path / "short.jsonl.gz"
-    writer = RecordingWriter(path, RecordingHeader("nvml", False, ""), 0.0)
+    writer = RecordingWriter(
+        path, RecordingHeader("nvml", True, "2026-11-23", gpus=("NVIDIA A100",)), 0.0
+    )
     for device in (gpu(1), gpu(0)):
         writer.write([reading(n / 2, (n + 1) / 2, device=device) for n in range(6)])
     writer.close()
@@ -32,6 +34,7 @@ def recording(tmp_path: Path) -> Path:
 def test_a_demonstration_of_a_recording_begins_anew_at_its_end(recording: Path) -> None:
     """The page of a recording that is over is empty, and a reader comes later than that."""
     with agent("demo", "--path", str(recording), "--interval", "0.2s") as running:
+        assert running.logs("A recording of simulated NVIDIA A100 of 2026-11-23 is replayed")
         until(lambda: sum(running.values("ofu_gpu_observed_seconds_total")) >= 2.0)
         assert running.get("/readyz") == (200, "ok\n")
 
