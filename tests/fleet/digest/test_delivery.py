@@ -209,6 +209,15 @@ def test_a_server_that_no_authority_signed_for_gets_nothing(certificates: Certif
     assert server.taken == []
 
 
+def test_a_server_that_offers_no_tls_gets_no_password_and_nothing_else() -> None:
+    with mail_server() as server:
+        url = f"mailtos://{USER}:{PASSWORD}@127.0.0.1:{server.port}?from=gpu@example.org&to={{to}}"
+        why = sender(f"{url}&mode=starttls", to="{name}@example.org").send(digest())
+    assert "STARTTLS extension not supported by server" in why
+    assert PASSWORD not in why
+    assert server.taken == []
+
+
 def test_one_that_fails_stops_no_other_and_says_why() -> None:
     with mail_server() as server:
         server.refused["bob@example.org"] = "550 5.1.1 no such\x1b[31m user"
