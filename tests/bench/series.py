@@ -47,14 +47,17 @@ def on(scenario: Scenario, devices: int, *jobs: tuple[str, ...]) -> Iterator[Age
             yield running
 
 
-def settled(running: Agent, is_there: Callable[[Counter[str]], bool] = bool) -> Counter[str]:
-    """The series once all of them are there that take a while."""
+def settled(
+    running: Agent, is_there: Callable[[Counter[str]], bool] = bool, devices: int = GPUS
+) -> Counter[str]:
+    """The series of a page on which all are that take a while; a slow node shows no OFU for some moments."""
     seen = Counter[str]()
 
     def found() -> bool:
         nonlocal seen
         seen = counted(running)
-        return seen["ofu_exporter_http_requests_total"] > 0 and is_there(seen)
+        is_measured = seen["ofu_gpu_utilization_ratio"] == devices
+        return is_measured and seen["ofu_exporter_http_requests_total"] > 0 and is_there(seen)
 
     until(found)
     return seen
@@ -113,7 +116,7 @@ def divided() -> Counter[str]:
             for number in range(INSTANCES):
                 scenario.instance(gpu, number + 7, "1g.10gb", sms=16)
         with on(scenario, GPUS * INSTANCES) as running:
-            return settled(running)
+            return settled(running, devices=GPUS * INSTANCES)
 
 
 def of(subject: str, seen: Counter[str]) -> int:
