@@ -125,6 +125,7 @@ def test_a_dry_run_says_who_would_get_what_and_nothing_leaves(
         assert server.connections == 0
     assert result.exit_code == 4, "one user has no address"
     assert result.stdout.startswith("A dry run: nothing was sent.")
+    assert "To read them: --output FOLDER" in result.stderr
     assert "would be sent: mailto to alice@example.org: GPU use of alice" in result.stdout
     assert "all@example.org: not sent by nobody: has characters" in result.stderr
     assert server.taken == []

@@ -155,6 +155,7 @@ def test_reads_of_the_windows_before_make_a_spread_better_known() -> None:
     """Two reads alone show a spread badly; with those that are remembered the same spread is nearly the error."""
     two = [(2.5, 1.4e9), (7.5, 1.5e9)]
     alone = curve(two)
+    assert alone.memory.spread == pytest.approx(0.05e9**2)
     steady = ClockMemory(alone.variances[0], 1.45e9, alone.memory.spread, alone.memory.gap)
     assert curve(two, steady).remembered > alone.remembered
     assert error(two, steady) < 0.75 * error(two)
