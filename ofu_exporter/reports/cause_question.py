@@ -11,6 +11,9 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.reported_model import KeptModel
 from ofu_exporter.values.reported import Causes, Compared, Verdict
 
+EXPLAIN_SECONDS = 120.0
+"""Time after which a lasting divergence is explained again, at the next report."""
+
 
 class CauseQuestion(NamedTuple):
     """The input of a search for the causes of one divergence."""
@@ -36,10 +39,6 @@ class CauseQuestion(NamedTuple):
     @property
     def facts(self) -> tuple[object, ...]:
         return (self.model, *self.report.facts())
-
-
-EXPLAIN_SECONDS = 120.0
-"""Time after which a lasting divergence is explained again, at the next report."""
 
 
 @dataclass(slots=True)

@@ -27,12 +27,22 @@ from ofu_exporter.values.reasons import ReportRejection
 MOST_RECIPE_BYTES = 256 << 10
 MOST_RECIPES = 16
 """Most recipes that are remembered."""
-
-
 MOST_KEPT_BYTES = 32 << 10
 """Of a compressed text; a longer one is not kept, and explains nothing. A recipe of a thousand factors has 25 kB."""
 MOST_QUOTED = 500
 """Most characters of a sentence that quotes a configuration."""
+MODELS = 8
+"""Most counted models that are remembered."""
+UNCOUNTABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors that a senseless configuration can cause in the count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +128,6 @@ def _recipe(text: str, name: str) -> Recipe:
         return recipe_format.read(fields)
     except ConfigError as error:
         raise ConfigError(f"the recipe {name}: {error}") from error
-
-
-MODELS = 8
-"""Most counted models that are remembered."""
-UNCOUNTABLE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""Errors that a senseless configuration can cause in the count."""
 
 
 def flops_per_token(model: ModelBody) -> float:

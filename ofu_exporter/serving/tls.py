@@ -1,4 +1,4 @@
-"""Says which files and which rules the address speaks TLS by, and makes the context of them."""
+"""Makes the TLS context of the address from its files and rules, and says when its certificate ends."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LEAST_PART = 0.6
 APART = 500.0
 """Most microseconds between the ends of one collective on two ranks whose clocks are aligned."""
 NEIGHBOURS = 3
-"""So many places apart two records of one collective may be, where a trace lacks some."""
+"""At most this many places apart two records of one collective may be, where a trace lacks some."""
 MOST_COLLECTIVES = 5000
 """Of one rank that are kept; 512 ranks of them take 300 MiB."""
 

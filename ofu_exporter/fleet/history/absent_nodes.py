@@ -28,8 +28,6 @@ _LEAST_SECONDS, _STEP_SECONDS = 300.0, 60.0
 """Of a gap that a job may have ended in, and between two looks for its begin and end."""
 _GpusOfNodes = dict[str, dict[str, float]]
 """GPUs by node and model."""
-
-
 _Place = tuple[str, str]
 """A cluster and a node of it."""
 
