@@ -35,18 +35,18 @@ LARGER |= {"num_key_value_heads": 8}
 """3.2 billion parameters; 1.1 have those of `CONFIG`."""
 CASES: Sequence[tuple[Phase, Mapping[str, Any]]] = (
     (BASE, CONFIG),
+    (replace(BASE, name="larger model", batch=4), LARGER),
+    (replace(BASE, name="larger model, LoRA", lora_rank=16), LARGER),
+    (replace(BASE, name="larger model, 8,192 tokens", batch=1, seq_len=8192), LARGER),
     (replace(BASE, name="no flash attention", batch=4, attention="eager"), CONFIG),
     (replace(BASE, name="full recompute", recompute=True), CONFIG),
     (replace(BASE, name="selective recompute", selective=True), CONFIG),
     (replace(BASE, name="LoRA", lora_rank=16), CONFIG),
     (replace(BASE, name="FP8", precision="fp8"), CONFIG),
     (replace(BASE, name="16,384 tokens", batch=1, seq_len=16384), CONFIG),
-    (replace(BASE, name="larger model", batch=4), LARGER),
     (replace(BASE, name="1,024 tokens", batch=16, seq_len=1024), CONFIG),
     (replace(BASE, name="4,096 tokens", batch=4, seq_len=4096), CONFIG),
     (replace(BASE, name="8,192 tokens", batch=2, seq_len=8192), CONFIG),
-    (replace(BASE, name="larger model, LoRA", lora_rank=16), LARGER),
-    (replace(BASE, name="larger model, 8,192 tokens", batch=1, seq_len=8192), LARGER),
     (
         replace(BASE, name="no flash attention, 1,024", batch=8, seq_len=1024, attention="eager"),
         CONFIG,
