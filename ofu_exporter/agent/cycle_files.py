@@ -15,14 +15,16 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import wait
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError, HungError
-from ofu_exporter.support.patience import within
+from ofu_exporter.support.patience import begun
 from ofu_exporter.support.small_files import READ_SECONDS, read_small
 from ofu_exporter.support.users import uid_of
 from ofu_exporter.values.job import Job, JobKey
@@ -36,6 +38,7 @@ MOST_CYCLES = 500
 MOST_BYTES = 64 << 10
 SCHEDULER = "slurm"
 
+_UNUSABLE = ConfigError, ValueError, TypeError, KeyError, AttributeError, RecursionError
 _NAME = re.compile(r"cycle_info\.(\d{1,12})\.(\d{1,9})\.(\d{1,9})")
 _PLAIN = re.compile(r"[\w@][\w.@-]*")
 """Users whose names may stand in a path."""
@@ -87,15 +90,25 @@ class CycleFiles:
         self._begun = {job.key: self._begun.get(job.key, {}) for job in since}
         self._unwritten = {job.key: self._unwritten.get(job.key, {}) for job in since}
         counts = {job.key: count for job in since if (count := self.restarts(job)) is not None}
-        for job, at in since.items():
+        for job in self._read_all(since):
+            counts[job.key] = _restarts({**self._begun[job.key]}, since[job])
+        self._counts = counts
+
+    def _read_all(self, jobs: Collection[Job]) -> Iterator[Job]:
+        """Read the files of all jobs side by side, so that no job waits for another's; which have a folder."""
+        reads = {}
+        for job in jobs:
+            with suppress(HungError):  # it hangs since an earlier look
+                reads[job] = begun(f"NVRx's files of {job.key}", partial(self._read, job))
+        done, _ = wait(reads.values(), READ_SECONDS)
+        for job in jobs:
             try:
-                if within(
-                    READ_SECONDS, f"NVRx's files of job {job.job_id}", partial(self._read, job)
-                ):
-                    counts[job.key] = _restarts({**self._begun[job.key]}, at)
+                if reads.get(job) not in done:
+                    raise HungError("its file system", READ_SECONDS)
+                if reads[job].result():
+                    yield job
             except (HungError, OSError) as error:
                 self._say(f"NVRx's files of job {job.job_id} cannot be read: {error}")
-        self._counts = counts
 
     def _read(self, job: Job) -> bool:
         """Read what is new of a job; whether it has a folder: it may use no NVRx."""
@@ -113,7 +126,9 @@ class CycleFiles:
             except _ForeignError:
                 self._unwritten[job.key][name] = state
                 self._say(f"Some of NVRx's files of job {job.job_id} are another user's")
-            except (ConfigError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            except _UNUSABLE as error:
+                if isinstance(error.__cause__, HungError):
+                    raise error.__cause__ from None
                 self._unwritten[job.key][name] = state
                 log.debug("%s is not written yet, or is none of NVRx", folder / name)
         return True

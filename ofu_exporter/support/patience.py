@@ -29,14 +29,14 @@ def within(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
     if earlier is not None:
         earlier.join(seconds)
     try:
-        return _begun(name, work).result(seconds)
+        return begun(name, work).result(seconds)
     except FutureTimeoutError as error:
         raise HungError(name, seconds) from error
 
 
 async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
     """The same on an event loop, which is not blocked. If an earlier call of this name still runs, it does not wait."""
-    coming = asyncio.wrap_future(_begun(name, work))
+    coming = asyncio.wrap_future(begun(name, work))
     try:
         # Before Python 3.12, asyncio.wait_for() forgets that it was cancelled where the result comes at that instant.
         await asyncio.wait({coming}, timeout=seconds)
@@ -49,8 +49,8 @@ async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> Result
         coming.cancel()
 
 
-def _begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:
-    """Begin a call. Raises HungError while an earlier one of its name runs."""
+def begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:
+    """A call that has begun. Raises HungError while an earlier one of its name runs."""
     future: Future[ResultT] = Future()
     future.set_running_or_notify_cancel()  # from now on a caller that gives up does not cancel it
 

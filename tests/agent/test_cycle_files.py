@@ -8,6 +8,7 @@ import logging
 import os
 import pwd
 import shutil
+import threading
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,8 +17,11 @@ import pytest
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.cycle_files import MOST_CYCLES, CycleFiles
+from ofu_exporter.support import small_files
+from ofu_exporter.support.regular_files import opened
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.snapshot import JobView, Snapshot, SourceHealth
+from tests.helpers.agent import until
 
 RECORDED = Path(__file__).parents[1] / "recordings/nvrx/cycle_infos"
 JOB = Job("slurm", "4711", user="ada")
@@ -36,6 +40,14 @@ def looked(folder: str, *jobs: Job) -> CycleFiles:
 def folder(tmp_path: Path) -> Path:
     shutil.copytree(RECORDED, tmp_path / "4711", symlinks=True)
     return tmp_path / "4711"
+
+
+def named(folder: Path, job_id: str) -> Job:
+    """Another job with the same files."""
+    copy = shutil.copytree(folder, folder.parent / job_id, symlinks=True)
+    for each in list(copy.iterdir()):
+        each.rename(each.with_name(each.name.replace("4711", job_id)))
+    return replace(JOB, job_id=job_id)
 
 
 def test_two_failures_and_one_after_a_requeue_are_three_restarts(folder: Path) -> None:
@@ -151,10 +163,7 @@ def test_a_folder_that_cannot_be_read_is_said_once_and_costs_the_others_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As a file system answers whose server is away; root may read whatever mode a folder has."""
-    other, scan = replace(JOB, job_id="5"), os.scandir
-    shutil.copytree(folder, folder.parent / "5", symlinks=True)
-    for each in list((folder.parent / "5").iterdir()):
-        each.rename(each.with_name(each.name.replace("4711", "5")))
+    other, scan = named(folder, "5"), os.scandir
 
     def scandir(path: Path) -> object:
         if path == folder:
@@ -172,6 +181,48 @@ def test_a_folder_that_cannot_be_read_is_said_once_and_costs_the_others_nothing(
     assert (files.restarts(JOB), files.restarts(other)) == (None, 3), "nobody knows of the first"
     (record,) = caplog.records
     assert record.message.startswith("NVRx's files of job 4711 cannot be read")
+
+
+def test_no_job_waits_for_the_files_of_another(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Twenty folders on a hung disk would each cost three seconds of a look."""
+    jobs = [named(folder, number) for number in ("5", "6", "7")]
+    together, scan = threading.Barrier(len(jobs)), os.scandir
+
+    def scandir(path: Path) -> object:
+        together.wait()
+        return scan(path)
+
+    monkeypatch.setattr("ofu_exporter.agent.cycle_files.os.scandir", scandir)
+    files = looked(str(folder.parent / "%j"), *jobs)
+    assert [files.restarts(job) for job in jobs] == [3, 3, 3]
+    assert not caplog.records
+
+
+def test_a_file_that_hung_is_read_once_its_disk_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = threading.Event()
+
+    def hung(path: Path) -> object:
+        assert answers.wait(60)
+        return opened(path)
+
+    monkeypatch.setattr(small_files, "opened", hung)
+    monkeypatch.setattr(small_files, "READ_SECONDS", 0.05)
+    view = JobView(JOB, 0.0)
+    files = CycleFiles(str(folder), lambda: Snapshot(0.0, (), SourceHealth("nvml"), (view,)))
+    files.look()
+    assert files.restarts(JOB) is None
+    assert "its restarts may be missing" in caplog.text
+    answers.set()
+
+    def counted() -> bool:
+        files.look()
+        return files.restarts(JOB) == 3
+
+    until(counted)
 
 
 def test_the_jobs_of_its_schedulers_have_these_restarts_beside_theirs() -> None:
