@@ -92,6 +92,7 @@ FAULTS = {
     "below": Fault("OfuMfuFarBelowOfu", on(11, 4), 4, {"job_id": "big-1"}, 50 * MINUTE),
     "pause": Fault("OfuPauseForgotten", on(2, 10), 5, _of("n4"), 2.1 * HOUR),
     "reload": Fault("OfuReloadFailed", on(12, 10), 3, _of("n5"), 10 * MINUTE),
+    "certificate": Fault("OfuCertificateExpires", on(24, 10), 48, _of("n3"), 20 * MINUTE),
     "reports": Fault("OfuReportsStopped", on(17, 10), 4, {"job_id": "big-2"}, 45 * MINUTE),
     "stale": Fault("OfuSamplesStale", on(13, 10), 2, _of("n6"), 15 * MINUTE),
     "scheduler": Fault("OfuSchedulerUnavailable", on(14, 10), 2, _of("n4"), 15 * MINUTE),

@@ -120,6 +120,7 @@ class AgentPages:
         self._gauge("ofu_exporter_config_last_reload_successful", lambda t: 1 - reload(t))
         self._gauge("ofu_exporter_paused", self._while("pause", "n4"))
         self._gauge("ofu_exporter_simulated", self._while("simulated", "n5"))
+        self._put_certificate()
         of_slurm, of_nvml = {"scheduler": "slurm"}, {"source": "nvml"}
         unavailable = "ofu_exporter_scheduler_unavailable"
         silent = self._present("scheduler", "n4")
@@ -135,6 +136,17 @@ class AgentPages:
         self._gauge("ofu_exporter_source_unavailable", failing, **of_nvml, reason="hung")
         paused = self._present("pause", "n4")
         self._gauge("ofu_exporter_source_unavailable", paused, **of_nvml, reason="paused")
+
+    def _put_certificate(self) -> None:
+        """One that somebody renews late, and one of three days that is renewed each day; no TLS elsewhere."""
+        late = FAULTS["certificate"]
+        ends: Mapping[str, Callable[[float], float]] = {
+            "n2": lambda t: BEGIN + (t // DAY + 3) * DAY,
+            "n3": lambda t: BEGIN + late.begin + (90 if t >= late.end else 7) * DAY,
+        }
+        if self._node in ends:
+            name = "ofu_exporter_tls_certificate_expires_timestamp_seconds"
+            self._gauge(name, ends[self._node])
 
     def _put_counters(self) -> None:
         error = FAULTS["own error"]
