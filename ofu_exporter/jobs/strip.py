@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
-
-UnixSpan = tuple[float, float]
+from ofu_exporter.values.instant import Span
 
 MARKS: Mapping[str, str] = {
     "starting": "s",
@@ -36,13 +35,13 @@ class StripPiece(NamedTuple):
 
 def strip(job: JobTotals) -> list[StripPiece]:
     """The pieces from its begin to its end, or to now."""
-    runs = [(run.began, job.updated if run.ended is None else run.ended) for run in job.runs]
-    starts = [(since, job.updated if until is None else until) for since, until in job.starts]
+    runs = [Span(run.began, job.updated if run.ended is None else run.ended) for run in job.runs]
+    starts = [Span(since, job.updated if until is None else until) for since, until in job.starts]
     progress = job.reported.progress if job.reported else None
     again = list(progress.again) if progress else []
     if not runs:
         return []
-    first, last = min(start for start, _ in runs), max(end for _, end in runs)
+    first, last = min(run.start for run in runs), max(run.end for run in runs)
     edges = {edge for span in (*runs, *starts, *again) for edge in span}
     if len(edges) > MOST_EDGES:
         return []
@@ -59,7 +58,7 @@ def strip(job: JobTotals) -> list[StripPiece]:
     return pieces
 
 
-def _within(spans: Sequence[UnixSpan], at: float) -> bool:
+def _within(spans: Sequence[Span], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
 

@@ -19,7 +19,7 @@ from ofu_exporter.ofu.ownership.job_state import STEP, JobState
 from ofu_exporter.ofu.ownership.starting import MOST_STARTS, settled, so_far
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.instant import Instant, Span
 from ofu_exporter.values.job import GpuUsage, Job, Run, Start
 from ofu_exporter.values.losses import NO_LOSSES, LossSums, known_sum
 from ofu_exporter.values.reported import Reported, ReportsView
@@ -229,7 +229,7 @@ def _start(job: JobTotals, worked: float | None, now: Instant) -> Start:
         job.is_starting,
         worked and now.at_unix(worked).monotonic,
         since=last[0][0] if last else None,
-        earlier=tuple((since, since if until is None else until) for since, until in before),
+        earlier=tuple(Span(since, since if until is None else until) for since, until in before),
     )
 
 

@@ -51,9 +51,15 @@ SAME = 1e-9
 OVERLAP_SECONDS = 1e-6
 """Windows may overlap by a rounding of their bounds, not more."""
 
-Extremes = tuple[float, float]
-"""Lowest and highest of the values that were seen; (inf, -inf) where there were none."""
-NO_EXTREMES = (math.inf, -math.inf)
+
+class Extremes(NamedTuple):
+    """Lowest and highest of the values that were seen."""
+
+    lowest: float = math.inf
+    highest: float = -math.inf
+
+    def with_value(self, value: float) -> Extremes:
+        return Extremes(min(self.lowest, value), max(self.highest, value))
 
 
 class Suspicion(NamedTuple):
@@ -65,9 +71,9 @@ class Suspicion(NamedTuple):
     """Seconds: the end of the first window with these values."""
     windows: int = 0
     """How many windows had these values."""
-    graphics: Extremes = NO_EXTREMES
+    graphics: Extremes = Extremes()
     """Activity of the engine in these windows, where it is known."""
-    clock_hz: Extremes = NO_EXTREMES
+    clock_hz: Extremes = Extremes()
     """The clock in these windows, each window's mean."""
     dead_windows: int = 0
     """How many windows in a row showed work that no pipe counted."""
@@ -121,10 +127,11 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
     engine = (reading.evidence or Evidence()).busy_ratio
     # A read that is no clock says nothing of the work: a clock that comes back has not changed.
     clocks = [sample.hz for sample in reading.clocks if 0 < sample.hz <= ABSURD_CLOCK_HZ]
+    graphics, clock_hz = suspicion.graphics, suspicion.clock_hz
     return suspicion._replace(
         windows=suspicion.windows + 1,
-        graphics=_wider(suspicion.graphics, engine),
-        clock_hz=_wider(suspicion.clock_hz, math.fsum(clocks) / len(clocks) if clocks else None),
+        graphics=graphics if engine is None else graphics.with_value(engine),
+        clock_hz=clock_hz.with_value(math.fsum(clocks) / len(clocks)) if clocks else clock_hz,
     )
 
 
@@ -146,10 +153,6 @@ def _worked_after(zeros_since: float, reading: Reading) -> bool:
     return worked is not None and reading.start + worked - zeros_since > TRAILING_SECONDS
 
 
-def _wider(span: Extremes, value: float | None) -> Extremes:
-    return span if value is None else (min(span[0], value), max(span[1], value))
-
-
 def _same(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return len(one) == len(other) and all(
         abs(a - b) <= SAME for a, b in zip(one, other, strict=True)
@@ -169,9 +172,10 @@ def _is_frozen(suspicion: Suspicion, now: float) -> bool:
     seconds = now - suspicion.since
     if suspicion.windows < FROZEN_WINDOWS or seconds < FROZEN_SECONDS:
         return False
+    graphics, clock_hz = suspicion.graphics, suspicion.clock_hz
     changed = (
-        suspicion.graphics[1] - suspicion.graphics[0] > GRAPHICS_CHANGE
-        or suspicion.clock_hz[0] < (1 - CLOCK_CHANGE) * suspicion.clock_hz[1]
+        graphics.highest - graphics.lowest > GRAPHICS_CHANGE
+        or clock_hz.lowest < (1 - CLOCK_CHANGE) * clock_hz.highest
     )
     fine = abs(round(suspicion.activity[0], COARSE_DIGITS) - suspicion.activity[0]) > SAME
     return changed or (fine and seconds >= UNCHANGED_SECONDS)

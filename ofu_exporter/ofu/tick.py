@@ -152,19 +152,14 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     uuids = {gpu.uuid for gpu in named.values()}
     share_of = shares(named.values(), tick.rows)
     states = {key: _described(state, gpu, share_of[key], tick.rows) for key, gpu in named.items()}
-    gone = [
-        (state.at if gpu_state.seen_at is None else gpu_state.seen_at, key, gpu_state)
+    last_seen = {
+        key: state.at if gpu_state.seen_at is None else gpu_state.seen_at
         for key, gpu_state in state.gpus.items()
         if gpu_state.view.observed_seconds > 0 and key.uuid not in uuids
-    ]
-    recently_gone = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
-    recently_gone.sort(key=lambda each: each[0])
-    return {
-        **states,
-        **{
-            key: gpu_state._replace(seen_at=at) for at, key, gpu_state in recently_gone[-MOST_GONE:]
-        },
     }
+    gone = [key for key, at in last_seen.items() if tick.now - at < FORGET_AFTER_SECONDS]
+    remembered = sorted(gone, key=last_seen.__getitem__)[-MOST_GONE:]
+    return states | {key: state.gpus[key]._replace(seen_at=last_seen[key]) for key in remembered}
 
 
 def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -> GpuState:

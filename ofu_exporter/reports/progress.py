@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.values.instant import Span
 from ofu_exporter.values.progress import (
     MOST_RECOVERIES,
     MOST_RUN_LINES,
@@ -81,23 +82,21 @@ def working_since(progress: Progress, since: float) -> Progress:
     for each in progress.unsure:
         start = min(each.end, max(each.start, since))
         share = (each.end - start) / (each.end - each.start)
-        now = _lost(now, each.reason, (start, each.end), share * each.gpu_seconds)
+        now = _lost(now, each.reason, Span(start, each.end), share * each.gpu_seconds)
     return now
 
 
-def _lost(now: Progress, reason: str, span: tuple[float, float], gpu_seconds: float) -> Progress:
+def _lost(now: Progress, reason: str, span: Span, gpu_seconds: float) -> Progress:
     name = f"{reason}_seconds"
     changes: dict[str, Any] = {name: (getattr(now, name) or 0.0) + gpu_seconds}
     if reason == "done_again" and gpu_seconds:
-        changes["again"] = _with_span(now.again, *span)
+        changes["again"] = _with_span(now.again, span)
     return replace(now, **changes)
 
 
-def _stated(
-    now: Progress, reason: str, span: tuple[float, float], countable: Countable
-) -> Progress:
+def _stated(now: Progress, reason: str, span: Span, countable: Countable) -> Progress:
     """With time that was no progress; while the run starts, it waits for the end of that."""
-    gpu_seconds = (span[1] - span[0]) * countable.gpus
+    gpu_seconds = (span.end - span.start) * countable.gpus
     if not countable.is_open or not gpu_seconds:
         return _lost(now, reason, span, gpu_seconds)
     unsure = _with_unsure(now.unsure, Unsure(reason, *span, gpu_seconds))
@@ -165,11 +164,11 @@ def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Pr
 
 def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:
     event = report.event or ""
-    start, seconds = _counted(now, report, countable)
+    span = _counted(now, report, countable)
     step = report.step if now.step is None else now.step
     is_again = step is not None and now.highest_before is not None and step < now.highest_before
-    now = _lost(now, event, (start, start), 0.0)  # it is known from now on
-    now = _stated(now, "done_again" if is_again else event, (start, start + seconds), countable)
+    now = _lost(now, event, span, 0.0)  # it is known from now on
+    now = _stated(now, "done_again" if is_again else event, span, countable)
     lines = now.lines
     if event == "checkpoint" and report.step is not None:
         line = now.line or RunLine(report.step, countable.until)
@@ -188,12 +187,12 @@ def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progr
         return replace(now, fall=_fallen(now, report, countable))
     if step == now.step:
         return now
-    start, seconds = _counted(now, report, countable)
+    span = _counted(now, report, countable)
     if _goes_on_beside(now, step, countable.until):
         return replace(_reached(now, step, countable.until), are_several=True, highest_before=None)
-    again = start + _share_done_again(now, step) * seconds
+    until = span.start + _share_done_again(now, step) * (span.end - span.start)
     after = _reached(now, step, countable.until)
-    return _stated(after, "done_again", (start, again), countable)
+    return _stated(after, "done_again", span._replace(end=until), countable)
 
 
 def _fallen(now: Progress, report: MfuReport, countable: Countable) -> Fall:
@@ -224,7 +223,7 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
     # Of an evaluation among them, and of a start, the time has counted.
     start = min(fall.end, max(fall.start, now.until or 0.0, countable.since))
     after = _reached(anew, fall.step, fall.end)
-    after = _stated(after, "done_again", (start, fall.end), countable)
+    after = _stated(after, "done_again", Span(start, fall.end), countable)
     last = after.recoveries[-1]._replace(resumed_step=fall.first)
     return replace(after, recoveries=(*after.recoveries[:-1], last))
 
@@ -303,13 +302,13 @@ def _recovered(now: Progress, step: int, at: float) -> tuple[Recovery, ...]:
     )
 
 
-def _counted(now: Progress, report: MfuReport, countable: Countable) -> tuple[float, float]:
-    """From when on a report counts, in Unix time, and for how many seconds; none of them was counted before."""
+def _counted(now: Progress, report: MfuReport, countable: Countable) -> Span:
+    """The time that a report counts, none of which was counted before; Unix time."""
     begun = report.start if report.start is not None else now.until
     if begun is None:
         begun = countable.since
     start = max(begun, now.until or 0.0, countable.since, countable.until - LONGEST_SECONDS)
-    return start, max(0.0, countable.until - start)
+    return Span(start, max(start, countable.until))
 
 
 def _share_done_again(now: Progress, step: int) -> float:
@@ -322,12 +321,11 @@ def _share_done_again(now: Progress, step: int) -> float:
     return max(0.0, min(step, highest) - now.step) / (step - now.step)
 
 
-def _with_span(
-    spans: tuple[tuple[float, float], ...], start: float, end: float
-) -> tuple[tuple[float, float], ...]:
-    if spans and start - spans[-1][1] < BESIDE_SECONDS:
-        return (*spans[:-1], (spans[-1][0], max(end, spans[-1][1])))
-    return (*spans, (start, end))[-MOST_SPANS:]
+def _with_span(spans: tuple[Span, ...], new: Span) -> tuple[Span, ...]:
+    last = spans[-1] if spans else None
+    if last is not None and new.start - last.end < BESIDE_SECONDS:
+        return (*spans[:-1], Span(last.start, max(new.end, last.end)))
+    return (*spans, new)[-MOST_SPANS:]
 
 
 def with_line(lines: Mapping[str, RunLine], run: str, line: RunLine) -> Mapping[str, RunLine]:

@@ -22,6 +22,7 @@ from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
+from ofu_exporter.values.instant import Span
 from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -200,7 +201,7 @@ def _of_counter(
     rate = _rate(before, now)
     if rate is None or before is None:
         return PullOutcome.BEGUN, None
-    interval = end - (now.at - before.at), end
+    interval = Span(end - (now.at - before.at), end)
     return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
 
 
@@ -246,15 +247,13 @@ def _rate(before: _Counters | None, now: _Counters) -> float | None:
     return sum(grown) / len(grown) / seconds
 
 
-def _body(
-    setting: PullSetting, text: str, rate: float, interval: tuple[float, float]
-) -> dict[str, Any]:
+def _body(setting: PullSetting, text: str, rate: float, interval: Span) -> dict[str, Any]:
     """A report in the form that `POST /v1/mfu` takes."""
     body = {
         "job_id": setting.job_id,
         "tflops_per_gpu": rate / 1e12,
-        "start": interval[0],
-        "end": interval[1],
+        "start": interval.start,
+        "end": interval.end,
         "framework": serving.engine(text),
         "recompute": "none",
     }

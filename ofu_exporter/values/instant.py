@@ -1,4 +1,4 @@
-"""One instant on the monotonic clock and in Unix time."""
+"""One instant on the monotonic clock and in Unix time, and a span of time on one of them."""
 
 from __future__ import annotations
 
@@ -18,3 +18,10 @@ class Instant(NamedTuple):
     def at_unix(self, unix: float) -> Instant:
         """The instant at Unix time `unix`."""
         return Instant(self.monotonic - (self.unix - unix), unix)
+
+
+class Span(NamedTuple):
+    """A span of time, in seconds on one clock."""
+
+    start: float
+    end: float

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ofu_exporter.values.instant import Span
 from ofu_exporter.values.losses import NO_LOSSES, LossSums
 from ofu_exporter.values.text import show, shown
 
@@ -154,12 +155,14 @@ class Start(NamedTuple):
     """When the current run began to work, on the monotonic clock."""
     unsure: tuple[UnsureWindow, ...] = ()
     """Windows that count once it is known whether work has begun."""
-    busy: tuple[float, float] = (0.0, 0.0)
-    """Seconds in which a GPU ran kernels since the run began, and the instant up to which they are counted."""
+    busy_seconds: float = 0.0
+    """In which a GPU ran kernels since the run began."""
+    busy_until: float = 0.0
+    """The instant up to which these are counted, on the monotonic clock."""
     since: float | None = None
     """Unix time at which the last start began."""
-    earlier: tuple[tuple[float, float], ...] = ()
-    """Unix times of the starts before: from and until."""
+    earlier: tuple[Span, ...] = ()
+    """The starts before, in Unix time."""
 
 
 NO_START = Start()

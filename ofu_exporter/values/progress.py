@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ofu_exporter.values.instant import Span
 from ofu_exporter.values.losses import known_sum
 
 MOST_RUN_LINES = 16
@@ -104,8 +105,8 @@ class Progress:
     """Unix time at which they told the last one; None where its scheduler told it too."""
     recoveries: tuple[Recovery, ...] = ()
     """The last restarts."""
-    again: tuple[tuple[float, float], ...] = ()
-    """The last times in which steps were done again, from and until, in Unix time."""
+    again: tuple[Span, ...] = ()
+    """The last times in which steps were done again, in Unix time."""
     unsure: tuple[Unsure, ...] = ()
     are_several: bool = False
     """Whether several programs of the run state steps of their own, so that lower ones tell no restart."""

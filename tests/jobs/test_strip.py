@@ -10,6 +10,7 @@ from ofu_exporter.jobs.gpu_totals import RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.strip import COLUMNS, StripPiece, by_kind, strip, strip_lines
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.values.instant import Span
 from ofu_exporter.values.progress import Progress, Recovery, RunLine
 
 T = 1_800_000_000.0
@@ -48,7 +49,7 @@ REQUEUED = job(
     progress=Progress(
         lines=STEPS,
         step=150,
-        again=((T + 600, T + 700),),
+        again=(Span(T + 600, T + 700),),
         recoveries=(Recovery(T + 390, 50, 100, T + 705, T + 610),),
     ),
 )
@@ -120,7 +121,7 @@ def test_a_job_of_more_than_two_thousand_edges_has_no_strip(starts: int, is_draw
 
 def test_steps_that_a_start_does_again_are_done_again_and_a_mark_is_of_its_middle() -> None:
     """A sixtieth of a minute is a second: half of one and more has its mark."""
-    again = Progress(lines=STEPS, again=((T + 10.6, T + 20.4),))
+    again = Progress(lines=STEPS, again=(Span(T + 10.6, T + 20.4),))
     one = job(run(0, 60), starts=((T, T + 30),), progress=again)
     assert strip_lines(one)[0].split("[")[1][:31] == "s" * 11 + "r" * 9 + "s" * 10 + "#"
 

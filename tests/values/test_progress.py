@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.values.instant import Span
 from ofu_exporter.values.progress import Fall, Progress, Recovery, RunLine
 from tests.helpers.documents import reporting
 from tests.reports.test_progress import GPUS, Told
@@ -26,7 +27,7 @@ PROGRESS = Progress(
     evaluation_seconds=0.0,
     restarts=2,
     recoveries=(Recovery(1090.0, 110, 150, None, 1092.0),),
-    again=((1091.0, 1095.0),),
+    again=(Span(1091.0, 1095.0),),
 )
 
 

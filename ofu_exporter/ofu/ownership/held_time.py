@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 from ofu_exporter.ofu.ownership.job_state import Jobs, JobState
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.instant import Instant, Span
 from ofu_exporter.values.job import GpuUsage, Job, JobKey
 
-Span = tuple[float, float]
-"""From and until, in seconds on the monotonic clock."""
 Credited = Mapping[GpuKey, tuple[Span, ...]]
-"""The spans of each GPU that are credited to some job, oldest first, without overlap."""
+"""The spans of each GPU on the monotonic clock that are credited to some job, oldest first, without overlap."""
 
 _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A job that seems to have started longer ago than this comes from a wrong clock."""
@@ -64,7 +62,7 @@ def hold(
             since = min(begin.unix - before, state.held_since or math.inf)
             state = replace(state, counted=state.counted | {key}, held_since=since)
         seconds = free(credited, key, start, end) / one.jobs
-        waited = _waited(one, credited, (start, end), begin)
+        waited = _waited(one, credited, Span(start, end), begin)
         shared = seconds if one.jobs > 1 else None
         after[one.job.key] = with_held(state, one.gpu_share, seconds, waited, shared)
         spans.append((key, start))
@@ -131,23 +129,23 @@ def credit_span(credited: Credited, key: GpuKey, start: float, end: float) -> Cr
     if end <= start:
         return credited
     spans = credited.get(key, ())
-    if spans and spans[-1][0] <= start <= spans[-1][1] <= end:  # as at nearly every tick
-        grown = (*spans[:-1], (spans[-1][0], end))
+    if spans and spans[-1].start <= start <= spans[-1].end <= end:  # as at nearly every tick
+        grown = (*spans[:-1], spans[-1]._replace(end=end))
     else:
-        grown = _joined([*spans, (start, end)])
+        grown = _joined([*spans, Span(start, end)])
     after = {**credited, key: grown}
     if len(after) > MOST_GPUS:
-        del after[min(after, key=lambda each: after[each][-1][1])]
+        del after[min(after, key=lambda each: after[each][-1].end)]
     return after
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     joined: list[Span] = []
-    for start, end in sorted(spans):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(span.end, joined[-1].end))
         else:
-            joined.append((start, end))
+            joined.append(span)
     if len(joined) > MOST_SPANS:
-        joined[:2] = [(joined[0][0], joined[1][1])]
+        joined[:2] = [Span(joined[0].start, joined[1].end)]
     return tuple(joined)

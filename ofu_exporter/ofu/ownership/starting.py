@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.instant import Instant
+from ofu_exporter.values.instant import Instant, Span
 from ofu_exporter.values.job import Start, UnsureWindow
 from ofu_exporter.values.reading import Window
 
@@ -33,7 +33,7 @@ def start_opened(start: Start, now: Instant) -> Start:
     earlier = start.earlier
     if start.since is not None:
         until = now.unix if start.worked_at is None else now.at(start.worked_at).unix
-        earlier = (*earlier, (start.since, until))[1 - MOST_STARTS :]
+        earlier = (*earlier, Span(start.since, until))[1 - MOST_STARTS :]
     seconds = settled(start).seconds or 0.0
     return Start(seconds, is_open=True, since=now.unix, earlier=earlier)
 
@@ -65,7 +65,7 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
     if works and is_next and before[0].works:
         return start_ended(start, before[0].start)
     start = _busier(start, window)
-    if start.busy[0] >= BUSY_SECONDS:
+    if start.busy_seconds >= BUSY_SECONDS:
         return start_ended(start, window.start)
     now = UnsureWindow(key, window.start, window.end, window.gpu_seconds, works)
     unsure = [*start.unsure, now]
@@ -77,11 +77,11 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
 
 def _busier(start: Start, window: Window) -> Start:
     """With the seconds of a window in which kernels ran; those of several GPUs count once."""
-    seconds, until = start.busy
-    since = max(window.start, until)
+    since = max(window.start, start.busy_until)
     if (window.activity.engine or 0.0) < BUSY or window.end <= since:
         return start
-    return start._replace(busy=(seconds + window.end - since, window.end))
+    seconds = start.busy_seconds + window.end - since
+    return start._replace(busy_seconds=seconds, busy_until=window.end)
 
 
 def start_ended(start: Start, at: float) -> Start:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from typing import NamedTuple
+
+from ofu_exporter.values.instant import Span
 
 _LINE = re.compile(
     r"- Cycle: (\d{1,9}) Event: (\w+) Node: .{0,256}? Time: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) UTC"
@@ -15,16 +18,22 @@ _LINE = re.compile(
 _BEGUN = ("rendezvous_completed", "worker_start_started", "worker_start_completed")
 
 
+class _Failure(NamedTuple):
+    cycle: int
+    at: float
+    """Unix time."""
+
+
 class Restarts:
     """Remembers the failure of a cycle until its workers start; one that they never do is forgotten at the next."""
 
     def __init__(self) -> None:
-        self._failed: tuple[int, float] | None = None
+        self._failure: _Failure | None = None
         self._told = 0
         """The last cycle whose start was told."""
 
-    def line(self, text: str) -> tuple[float, float] | None:
-        """The restart that a line ends: Unix times of the failure, and of the start of the next cycle."""
+    def line(self, text: str) -> Span | None:
+        """The restart that a line ends, in Unix time: from the failure to the start of the next cycle."""
         match = _LINE.search(text) if " Event: " in text else None
         if match is None:
             return None
@@ -32,14 +41,14 @@ class Restarts:
         if at is None:
             return None
         if cycle < self._told and event == "rendezvous_completed":
-            self._told, self._failed = cycle, None  # another launcher, which counts anew
+            self._told, self._failure = cycle, None  # another launcher, which counts anew
         if event == "failure_detected" and cycle > self._told:
-            is_first = self._failed is None or self._failed[0] < cycle
-            self._failed = (cycle, at) if is_first else self._failed
-        if event not in _BEGUN or self._failed is None or cycle < self._failed[0]:
+            is_first = self._failure is None or self._failure.cycle < cycle
+            self._failure = _Failure(cycle, at) if is_first else self._failure
+        if event not in _BEGUN or self._failure is None or cycle < self._failure.cycle:
             return None
-        failed, self._failed, self._told = self._failed, None, cycle
-        return (failed[1], at) if failed[1] < at else None
+        failed_at, self._failure, self._told = self._failure.at, None, cycle
+        return Span(failed_at, at) if failed_at < at else None
 
 
 def _unix(text: str) -> float | None:
