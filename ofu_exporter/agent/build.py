@@ -65,7 +65,7 @@ def build_sampler(
 
 
 def _candidate(name: str, options: BaseModel) -> SourceBuilder:
-    return name, lambda: sources.load(name).Source(options, time.monotonic)
+    return SourceBuilder(name, lambda: sources.load(name).Source(options, time.monotonic))
 
 
 def build_cycles(settings: Settings, snapshot: Callable[[], Snapshot | None]) -> CycleFiles | None:

@@ -18,8 +18,12 @@ from ofu_exporter.values.snapshot import SourceHealth
 
 log = logging.getLogger(__name__)
 
-SourceBuilder = tuple[str, Callable[[], Source]]
-"""The name of a source, and how it is built."""
+
+class SourceBuilder(NamedTuple):
+    """A source, and how it is built."""
+
+    name: str
+    build: Callable[[], Source]
 
 
 class OpenProbes(NamedTuple):
@@ -95,14 +99,13 @@ class SourceOpening:
 
 def _opened(candidate: SourceBuilder) -> OpenProbes:
     """Build and open a source. Raises SourceError, and nothing else."""
-    name, build = candidate
     try:
-        source = build()
+        source = candidate.build()
         probes = source.open()
     except SourceError:
         raise
     except Exception as error:  # after any error of a source, the next one is tried
-        log.exception("unexpected error while opening source %s", name)
+        log.exception("unexpected error while opening source %s", candidate.name)
         raise SourceError(Reason.FAILED, f"{type(error).__name__}: {error}") from error
     if not probes:
         raise SourceError(Reason.NO_GPU)

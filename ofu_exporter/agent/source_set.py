@@ -71,7 +71,7 @@ class SourceSet:
         self._opening: dict[str, SourceOpening] = {}
         """Attempts that are not over."""
         self._unusable: dict[str, SourceHealth] = {}
-        self._none = SourceHealth(self._candidates[0][0])
+        self._none = SourceHealth(self._candidates[0].name)
 
     @property
     def lane_count(self) -> int:
@@ -97,14 +97,14 @@ class SourceSet:
         """Open a source if none is open. If none can be opened, note the reasons and return False."""
         if self._open:
             return True
-        errors: list[tuple[str, SourceError]] = []
+        errors: dict[str, SourceError] = {}
         for candidate in self._candidates:
             try:
                 if self._begin(candidate, self._pace.hung_after):
                     return True
-                errors.append((candidate[0], SourceError(Reason.HUNG, NOT_OPENED)))
+                errors[candidate.name] = SourceError(Reason.HUNG, NOT_OPENED)
             except SourceError as error:
-                errors.append((candidate[0], error))
+                errors[candidate.name] = error
         if not self._stopped:
             self._note_unusable(errors)
         return False
@@ -145,7 +145,7 @@ class SourceSet:
         is_open = {source.name for source in self._open}
         now = self._clock()
         for candidate in self._candidates:
-            name = candidate[0]
+            name = candidate.name
             is_due = name in self._opening or self._try_at.get(name, now) <= now
             if name not in is_open and is_due and self._try_further(candidate):
                 return
@@ -183,7 +183,7 @@ class SourceSet:
 
     def _begin(self, candidate: SourceBuilder, patience: float) -> bool:
         """Begin to read a source; False when it is not open yet. Raises SourceError."""
-        name = candidate[0]
+        name = candidate.name
         opening = self._attempt(candidate)
         if opening is None:
             return False
@@ -196,7 +196,7 @@ class SourceSet:
 
     def _attempt(self, candidate: SourceBuilder) -> SourceOpening | None:
         """The attempt to open a source that is under way, or a new one; None after `stop`."""
-        name = candidate[0]
+        name = candidate.name
         with self._lock:
             if not self._stopped and name not in self._opening:
                 self._try_at[name] = self._clock() + self._pace.reprobe
@@ -223,7 +223,7 @@ class SourceSet:
 
     def _try_further(self, candidate: SourceBuilder) -> bool:
         """Try another candidate; returns whether the next one has to wait. It does not when this one hangs."""
-        name = candidate[0]
+        name = candidate.name
         try:
             is_open = self._begin(candidate, QUICK_SECONDS)
             opening = self._opening.get(name)
@@ -267,10 +267,12 @@ class SourceSet:
             )
             source.close(self._clock() + CLOSE_SECONDS)
 
-    def _note_unusable(self, errors: Sequence[tuple[str, SourceError]]) -> None:
+    def _note_unusable(self, errors: Mapping[str, SourceError]) -> None:
         """Note why no source can be used: the first candidate's reason, with a detail of every candidate's."""
-        reason = errors[0][1].reason
-        detail = "; ".join(f"{name}: {each.detail or each.reason.value}" for name, each in errors)
+        reason = next(iter(errors.values())).reason
+        detail = "; ".join(
+            f"{name}: {each.detail or each.reason.value}" for name, each in errors.items()
+        )
         if (reason, detail) != (self._none.reason, self._none.detail):
             log.warning("no source can be used: %s. %s", detail, reason.advice)
         failures = dict(self._none.failures)

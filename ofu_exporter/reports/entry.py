@@ -98,6 +98,11 @@ class Receipt(NamedTuple):
         )
 
 
+class _ObservedTotals(NamedTuple):
+    utilization_seconds: float
+    gpu_seconds: float
+
+
 @dataclass(slots=True)
 class Entry:
     """What is known of one job's reports."""
@@ -136,8 +141,8 @@ class Entry:
     """Over all traces."""
     traced_seconds: float = 0.0
     adjusted: Adjusted | None = None
-    adjusted_until: tuple[float, float] | None = None
-    """The job's utilization and GPU-seconds up to which `adjusted` has counted; None = it has not begun."""
+    adjusted_until: _ObservedTotals | None = None
+    """Up to which `adjusted` has counted; None = it has not begun."""
 
     @property
     def verdict(self) -> Verdict:
@@ -264,7 +269,7 @@ class Entry:
 
     def _adjust(self, view: JobView) -> None:
         """Add what was observed since the last call, but nothing from before the overhead was known."""
-        totals = view.utilization_seconds, view.observed_seconds
+        totals = _ObservedTotals(view.utilization_seconds, view.observed_seconds)
         before, earlier = self.adjusted_until, self.adjusted
         self.adjusted_until = totals
         if self.facts is None or self.facts.tile_overhead is None:
@@ -274,7 +279,10 @@ class Entry:
             overhead, self.facts.tile_overhead_bound
         )
         if before is not None:
-            self.adjusted = self.adjusted.plus(totals[0] - before[0], totals[1] - before[1])
+            self.adjusted = self.adjusted.plus(
+                totals.utilization_seconds - before.utilization_seconds,
+                totals.gpu_seconds - before.gpu_seconds,
+            )
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         mfu, total = self.horizon.mfu, self.total_divergence

@@ -76,7 +76,7 @@ def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
     if (
         len(windows) > 1
     ):  # profilers of ranks stop one after the other, and the last step waits for that
-        until = windows.pop()[0]
+        until, _ = windows.pop()
         numbers.pop()
     for number, ran in sorted(timeline.gpus.items()):
         launched = array("I", (n for n in range(len(ran)) if _launched(ran, launches, n) < until))

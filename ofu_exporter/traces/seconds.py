@@ -232,17 +232,17 @@ class _Steps:
     """Time by kind in each of some windows that come in order; so do the pieces."""
 
     def __init__(self, windows: Sequence[tuple[float, float]]) -> None:
-        self._windows = windows
+        self._starts, self._ends = [start for start, _ in windows], [end for _, end in windows]
         self._sums = [[0.0] * (IDLE_PART + 1) for _ in windows]
         self._at = 0
 
     def add(self, start: float, end: float, kind: int) -> None:
-        windows = self._windows
-        while self._at < len(windows) and windows[self._at][1] <= start:
+        starts, ends = self._starts, self._ends
+        while self._at < len(ends) and ends[self._at] <= start:
             self._at += 1
         at = self._at
-        while at < len(windows) and windows[at][0] < end:
-            self._sums[at][kind] += min(end, windows[at][1]) - max(start, windows[at][0])
+        while at < len(starts) and starts[at] < end:
+            self._sums[at][kind] += min(end, ends[at]) - max(start, starts[at])
             at += 1
 
     def parts(self) -> list[tuple[float, TimeParts | None]]:

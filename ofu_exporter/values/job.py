@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ofu_exporter.values.instant import Span
@@ -126,11 +127,6 @@ class Run(NamedTuple):
     worked_since: float | None = None
     """Unix time of the run's first lasting tensor work, or stated step, on this node; None = none was seen."""
 
-    @property
-    def sums(self) -> tuple[float, float, float]:
-        """Its GPU-seconds: held, observed and of utilization."""
-        return self.held_seconds, self.observed_seconds, self.utilization_seconds
-
 
 class UnsureWindow(NamedTuple):
     """A window of which it is not known yet whether it was of a start."""
@@ -205,13 +201,14 @@ class GpuUsage:
 
 
 def current_run(
-    uid: str, lasted: tuple[float, float | None], usage: Iterable[GpuUsage], earlier: Iterable[Run]
+    uid: str,
+    lasted: tuple[float, float | None],
+    usage: Collection[GpuUsage],
+    earlier: Collection[Run],
 ) -> Run:
     """The current run of a job: its totals minus those of its earlier runs."""
-    of_all = [(gpu.held_seconds, gpu.observed_seconds, gpu.utilization_seconds) for gpu in usage]
-    before = [run.sums for run in earlier]
     held, observed, utilization = (
-        max(0.0, math.fsum(row[place] for row in of_all) - math.fsum(row[place] for row in before))
-        for place in range(3)
+        max(0.0, math.fsum(map(seconds, usage)) - math.fsum(map(seconds, earlier)))
+        for seconds in map(attrgetter, ("held_seconds", "observed_seconds", "utilization_seconds"))
     )
     return Run(uid, *lasted, held, observed, utilization)

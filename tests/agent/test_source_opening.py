@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ofu_exporter.agent.source_opening import SourceOpening
+from ofu_exporter.agent.source_opening import SourceBuilder, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu
@@ -59,7 +59,7 @@ class SlowSource:
 
 def test_what_is_not_open_yet_is_waited_for_by_whoever_wants_to() -> None:
     clock, source = FakeClock(0.0), SlowSource()
-    opening = SourceOpening(("slow", lambda: source), clock)
+    opening = SourceOpening(SourceBuilder("slow", lambda: source), clock)
     assert opening.result(0.0) is None
     clock.now = 7.0
     assert opening.seconds == 7.0
@@ -74,7 +74,7 @@ def test_why_it_cannot_be_opened_is_said(error: Exception, reason: Reason) -> No
     source = SlowSource(error)
     source.answers.set()
     with pytest.raises(SourceError) as raised:
-        SourceOpening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
+        SourceOpening(SourceBuilder("slow", lambda: source), FakeClock(0.0)).result(20.0)
     assert raised.value.reason is reason
 
 
@@ -83,14 +83,14 @@ def test_a_source_that_finds_no_gpu_says_so() -> None:
     source.probes = []
     source.answers.set()
     with pytest.raises(SourceError) as raised:
-        SourceOpening(("slow", lambda: source), FakeClock(0.0)).result(20.0)
+        SourceOpening(SourceBuilder("slow", lambda: source), FakeClock(0.0)).result(20.0)
     assert raised.value.reason is Reason.NO_GPU
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_source_that_nobody_wants_any_more_is_closed(is_open: bool) -> None:
     source = SlowSource()
-    opening = SourceOpening(("slow", lambda: source), FakeClock(0.0))
+    opening = SourceOpening(SourceBuilder("slow", lambda: source), FakeClock(0.0))
     if is_open:
         source.answers.set()
         opening.result(20.0)
@@ -101,7 +101,7 @@ def test_a_source_that_nobody_wants_any_more_is_closed(is_open: bool) -> None:
 
 def test_who_waits_for_a_source_goes_on_when_nobody_wants_it_any_more() -> None:
     source = SlowSource()
-    opening = SourceOpening(("slow", lambda: source), FakeClock(0.0))
+    opening = SourceOpening(SourceBuilder("slow", lambda: source), FakeClock(0.0))
     results: list[object] = []
     waiting = threading.Thread(target=lambda: results.append(opening.result(3600.0)), daemon=True)
     waiting.start()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.snapshot import Snapshot
 from tests.doubles.nvml import SCENARIO_VARIABLE, Scenario, load
@@ -69,7 +70,7 @@ def observe(scenario: Scenario, kind: str, windows: int) -> Watched:
     """Measure some windows, break one GPU, and measure as many windows of the others."""
     watched = Watched()
     pace = SamplingPace(WINDOW, WINDOW / 2)
-    source = ("nvml", lambda: driver.Source(driver.Options()))
+    source = SourceBuilder("nvml", lambda: driver.Source(driver.Options()))
     sampler = Sampler(SamplingPlan([source], pace), watched.publish, time.monotonic)
     watched.wanted = 5
     sampler.start()

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.sources.dcgm import driver
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Library
@@ -124,7 +125,7 @@ def measured(folder: Path, options: argparse.Namespace) -> tuple[dict[int, list[
     ):
         source = driver.Options(dcgm_address=f"127.0.0.1:{port}")
         pace = SamplingPace(options.interval, CLOCK_INTERVAL)
-        plan = SamplingPlan([("dcgm", lambda: driver.Source(source))], pace)
+        plan = SamplingPlan([SourceBuilder("dcgm", lambda: driver.Source(source))], pace)
         sampler = Sampler(plan, shown.publish, time.monotonic)
         sampler.start()
         time.sleep(options.seconds)

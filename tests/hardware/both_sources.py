@@ -27,6 +27,7 @@ from typing import Any
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.sources.dcgm import driver as dcgm_driver
 from ofu_exporter.sources.nvml import driver as nvml_driver
 from ofu_exporter.validation import Product, cuda
@@ -132,7 +133,7 @@ def windows(engine: Engine, phase: Phase) -> Mapping[str, Sequence[Window]]:
     with engine.client(phase.client):
         running = [
             Sampler(
-                SamplingPlan([(name, make)], SamplingPace(phase.interval)),
+                SamplingPlan([SourceBuilder(name, make)], SamplingPace(phase.interval)),
                 shown[name].publish,
                 time.monotonic,
             )

@@ -10,6 +10,7 @@ from ofu_exporter import sources
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.schedulers.kubernetes import api_server, driver
 from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.doubles.api_server import ApiServer
@@ -36,7 +37,7 @@ class PodNode:
         self.attribution = Attribution([(driver.NAME, builder)], 300.0, time.monotonic)
         simulate = sources.load("simulate")
         source = partial(simulate.Source, sources.options("simulate").Options(), time.monotonic)
-        plan = SamplingPlan([("simulate", source)], SamplingPace(0.2, 0.2))
+        plan = SamplingPlan([SourceBuilder("simulate", source)], SamplingPace(0.2, 0.2))
         self.sampler = Sampler(plan, self.snapshots.append, time.monotonic, self.attribution)
         self.attribution.start(self.sampler.cut)
         self.sampler.start()

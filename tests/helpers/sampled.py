@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.errors import GpuError
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
@@ -95,10 +97,14 @@ class Watch:
             return self._snapshots[-1]
 
 
+def _builder(name: str, source: Any) -> SourceBuilder:
+    return SourceBuilder(name, lambda: source)
+
+
 def sampler(
     watch: Watch, *candidates: tuple[str, FakeSource], pace: SamplingPace = PACE
 ) -> Sampler:
-    built = [(name, lambda source=source: source) for name, source in candidates]
+    built = [_builder(name, source) for name, source in candidates]
     watch.samplers.append(Sampler(SamplingPlan(built, pace), watch.publish, time.monotonic))
     return watch.samplers[-1]
 

@@ -11,6 +11,7 @@ import pytest
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
+from ofu_exporter.agent.source_opening import SourceBuilder
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.simulate import driver as simulate
@@ -33,7 +34,9 @@ def watch(plan: SamplingPlan) -> Iterator[SamplerWatch]:
 @pytest.fixture
 def simulated() -> Iterator[SamplerWatch]:
     options = simulate.Options(simulated_gpus=3)
-    with watch(SamplingPlan([("simulate", lambda: simulate.Source(options))], PACE)) as made:
+    with watch(
+        SamplingPlan([SourceBuilder("simulate", lambda: simulate.Source(options))], PACE)
+    ) as made:
         yield made
 
 
@@ -69,7 +72,9 @@ def test_a_gpu_that_the_source_does_not_have_is_named(
 
 def test_a_source_that_cannot_be_opened_ends_it() -> None:
     options = dcgm_exporter.Options(url="http://127.0.0.1:1/metrics")
-    plan = SamplingPlan([("dcgm-exporter", lambda: dcgm_exporter.Source(options))], PACE)
+    plan = SamplingPlan(
+        [SourceBuilder("dcgm-exporter", lambda: dcgm_exporter.Source(options))], PACE
+    )
     with watch(plan) as made, pytest.raises(SourceError) as raised:
         made.gpu(GPU)
     assert raised.value.reason is Reason.UNREACHABLE
@@ -80,7 +85,9 @@ def test_a_gpu_without_a_tensor_counter_has_readings_that_say_so() -> None:
     row = '{gpu="0",UUID="GPU-a",modelName="NVIDIA L4"}'
     with page_server(lambda: f"DCGM_FI_DEV_SM_CLOCK{row} 210\n") as url:
         options = dcgm_exporter.Options(url=url, collect_interval=0.2)
-        plan = SamplingPlan([("dcgm-exporter", lambda: dcgm_exporter.Source(options))], PACE)
+        plan = SamplingPlan(
+            [SourceBuilder("dcgm-exporter", lambda: dcgm_exporter.Source(options))], PACE
+        )
         with watch(plan) as made:
             assert made.gpu("GPU-a").name == "NVIDIA L4"
             since = time.monotonic()

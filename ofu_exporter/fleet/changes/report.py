@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
@@ -206,6 +207,17 @@ def _notes(collected: Collected, kinds: Sequence[SeriesKind]) -> Iterator[str]:
         )
 
 
+class _Sides(NamedTuple):
+    """GPU-hours before and after a change."""
+
+    before: JobSums
+    after: JobSums
+
+    @classmethod
+    def empty(cls) -> _Sides:
+        return cls(JobSums(), JobSums())
+
+
 def share_rows(
     jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: tuple[range, range]
 ) -> list[ShareRow]:
@@ -213,43 +225,36 @@ def share_rows(
 
     `days` are those since 1970 before and after the change. Its own day is in neither, since it is both.
     """
-    by_job: dict[tuple[str, str], tuple[JobSums, JobSums]] = defaultdict(
-        lambda: (JobSums(), JobSums())
-    )
+    by_job: dict[tuple[str, str], _Sides] = defaultdict(_Sides.empty)
     for job, row in jobs:
         if (row.cluster, row.model) == (cluster, model):
             for sums, span in zip(by_job[row.job_name, row.user], days, strict=True):
                 for day in span:
                     sums.add(job.days.get(day, JobSums()))
-    before, after = JobSums(), JobSums()
-    for of_before, of_after in by_job.values():
-        before.add(of_before)
-        after.add(of_after)
+    whole = before, after = _Sides.empty()
+    for sides in by_job.values():
+        before.add(sides.before)
+        after.add(sides.after)
     if not before.observed or not after.observed:
         return []
     middle = (before.utilized / before.observed + after.utilized / after.observed) / 2
-    rows = [
-        _row(name, pair, (before.observed, after.observed), middle)
-        for name, pair in sorted(by_job.items())
-    ]
+    rows = [_row(name, sides, whole, middle) for name, sides in sorted(by_job.items())]
     return sorted(rows, key=lambda row: -abs(row.points))[:MOST]
 
 
-def _row(
-    name: tuple[str, str], pair: tuple[JobSums, JobSums], totals: tuple[float, float], middle: float
-) -> ShareRow:
+def _row(name: tuple[str, str], sides: _Sides, whole: _Sides, middle: float) -> ShareRow:
     """What one name contributed: its distance from the middle times its share, after minus before. Rows add up."""
-    (job_name, user), (before, after) = name, pair
-    weighed = [
-        (sums.utilized - middle * sums.observed) / total
-        for sums, total in zip(pair, totals, strict=True)
-    ]
+    job_name, user = name
+    before, after = (
+        (sums.utilized - middle * sums.observed) / total.observed
+        for sums, total in zip(sides, whole, strict=True)
+    )
     return ShareRow(
         job_name=job_name,
         user=user,
-        share_before=before.observed / totals[0],
-        share_after=after.observed / totals[1],
-        ofu_before=before.ofu,
-        ofu_after=after.ofu,
-        points=100 * (weighed[1] - weighed[0]),
+        share_before=sides.before.observed / whole.before.observed,
+        share_after=sides.after.observed / whole.after.observed,
+        ofu_before=sides.before.ofu,
+        ofu_after=sides.after.ofu,
+        points=100 * (after - before),
     )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import FEWEST, Likeness, pooled
 from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
@@ -77,11 +78,19 @@ class _Found:
     tail: float
 
 
+class _End(NamedTuple):
+    """One end of a step."""
+
+    place: int
+    chance: float
+    tail: float
+
+
 def breaks(points: Sequence[OfuPoint], fleet: Likeness) -> list[Break]:
     """Every change of a series' level, in order of time. The fleet's likeness helps where the series is short."""
     steps = _steps(points, fleet, 0, accepted(len(points)))
-    ends = sorted((end, each.chance, each.tail) for each in steps for end in each.ends)
-    marks = [0, *(end for end, _, _ in ends), len(points)]
+    ends = sorted(_End(place, each.chance, each.tail) for each in steps for place in each.ends)
+    marks = [0, *(end.place for end in ends), len(points)]
     spans = [points[start:end] for start, end in pairwise(marks)]
     return [
         _described(each, left, right, fleet)
@@ -167,10 +176,7 @@ def _quiet(points: Sequence[OfuPoint]) -> list[float]:
 
 
 def _described(
-    end_chance_tail: tuple[int, float, float],
-    left: Sequence[OfuPoint],
-    right: Sequence[OfuPoint],
-    fleet: Likeness,
+    end: _End, left: Sequence[OfuPoint], right: Sequence[OfuPoint], fleet: Likeness
 ) -> Break:
     """A change with its size, from the points up to the neighbouring changes."""
     values, count = [*prepared(left), *prepared(right)], len(left) + len(right)
@@ -184,14 +190,13 @@ def _described(
     )
     height = likely.height
     reach = max(likely.reach, worst.reach) + abs(worst.height - height)
-    index, chance, tail = end_chance_tail
     return Break(
-        index,
+        end.place,
         math.exp(height),
         math.exp(height - reach),
         math.exp(height + reach),
-        chance,
-        tail,
+        end.chance,
+        end.tail,
         math.exp(math.fsum(values[: len(left)]) / len(left)),
         math.exp(math.fsum(values[len(left) :]) / len(right)),
     )

@@ -67,16 +67,23 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
             its = slower.get(ClusterJob(row.cluster, row.job_id, row.user), "")
             jobs[name].append(_job(row, source, config, its))
     totals = {row.name: row for row in source.report.groups if row.is_named}
-    ranked = _ranked(jobs) if config.ranks else ({}, {})
+    ranked = _ranked(jobs) if config.ranks else _Ranked({}, {})
     return [
         _digest(total, jobs[name], ranked, source, by, config) for name, total in totals.items()
     ]
 
 
+class _Ranked(NamedTuple):
+    """What names are ranked by, of their measured jobs that are not exempt; None where it is not known."""
+
+    waste: Mapping[str, float | None]
+    ofu: Mapping[str, float | None]
+
+
 def _digest(
     total: GroupRow,
     jobs: Sequence[DigestJob],
-    ranked: tuple[_Values, _Values],
+    ranked: _Ranked,
     source: DigestSource,
     by: DigestBy,
     config: DigestConfig,
@@ -94,8 +101,8 @@ def _digest(
         total=total,
         exempt_gpu_hours=sum(row.held_gpu_hours for row in exempt),
         exempt_wasted_gpu_hours=known_sum(row.wasted_gpu_hours for row in exempt),
-        rank_by_waste=_rank(ranked[0], total.name),
-        rank_by_ofu=_rank(ranked[1], total.name),
+        rank_by_waste=_rank(ranked.waste, total.name),
+        rank_by_ofu=_rank(ranked.ofu, total.name),
         jobs=sorted(jobs, key=_by_waste),
         advice=list(advice.of_all(jobs)),
         limits=advice.limits(config.low_clock),
@@ -138,12 +145,7 @@ def _target(row: JobRow, source: DigestSource, config: DigestConfig) -> float | 
     return next((target for target in wanted if target is not None), source.report.target)
 
 
-_Values = Mapping[str, float | None]
-"""A value of each name."""
-
-
-def _ranked(jobs: Mapping[str, Iterable[DigestJob]]) -> tuple[_Values, _Values]:
-    """What names are ranked by: waste and OFU of their measured jobs that are not exempt."""
+def _ranked(jobs: Mapping[str, Iterable[DigestJob]]) -> _Ranked:
     counted = {
         name: [job.row for job in each if not job.exempt and job.row.observed_gpu_hours > 0]
         for name, each in jobs.items()
@@ -158,10 +160,10 @@ def _ranked(jobs: Mapping[str, Iterable[DigestJob]]) -> tuple[_Values, _Values]:
         )
         for name, rows in counted.items()
     }
-    return waste, ofu
+    return _Ranked(waste, ofu)
 
 
-def _rank(values: _Values, name: str) -> Rank | None:
+def _rank(values: Mapping[str, float | None], name: str) -> Rank | None:
     """The rank, with the largest first; equal values share one. None if it is not known, or too few are."""
     value, numbers = values.get(name), [each for each in values.values() if each is not None]
     if value is None or len(numbers) < FEWEST_RANKED:

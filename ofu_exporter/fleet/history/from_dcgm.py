@@ -110,10 +110,13 @@ class _Pages:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
         expressions = [*self._queries.hours, SPREAD, self._queries.size]
         for answers in self._stepped("pages of dcgm-exporter", expressions):
-            self._add_doubts(answers)
-            self._add_hours(answers)
-            self._add_names(answers[0])
-            self._add_sizes(answers[-1])
+            held, observed, utilized, idle, active, spread, sizes = answers
+            self._add_doubts(observed, active, spread)
+            self._add_hours(
+                {"held": held, "observed": observed, "utilized": utilized, "idle": idle}
+            )
+            self._add_names(held)
+            self._add_sizes(sizes)
         self._history.remark = f"{ACCURACY} {self._remark()}"
         if self._partless:
             named = first_names(sorted(self._partless), MOST_NAMES)
@@ -153,17 +156,19 @@ class _Pages:
         ):
             yield hour, gpus[number], value
 
-    def _add_doubts(self, answers: Answers) -> None:
-        spread = {
+    def _add_doubts(
+        self, observed: list[Series], active: list[Series], spread: list[Series]
+    ) -> None:
+        clocks = {
             (hour, gpus.cluster, gpus.model): math.sqrt(max(value, 0.0))
-            for hour, gpus, value in self._by_hour(answers[-2])
+            for hour, gpus, value in self._by_hour(spread)
         }
-        observed = {(hour, gpus): value for hour, gpus, value in self._by_hour(answers[1])}
-        for hour, gpus, active in self._by_hour(answers[4]):
-            hours = observed.get((hour, gpus), 0.0)
+        observed_hours = {(hour, gpus): value for hour, gpus, value in self._by_hour(observed)}
+        for hour, gpus, active_hours in self._by_hour(active):
+            hours = observed_hours.get((hour, gpus), 0.0)
             if hours > 0 and gpus.rated_hz is not None:
-                mean = min(active / hours, 1.0)
-                clock = spread.get((hour, gpus.cluster, gpus.model), 0.0)
+                mean = min(active_hours / hours, 1.0)
+                clock = clocks.get((hour, gpus.cluster, gpus.model), 0.0)
                 off = 2 * math.sqrt(mean * (1 - mean)) * clock / gpus.rated_hz * hours * gpus.share
                 self._doubts[gpus.worker] += off
 
@@ -183,9 +188,9 @@ class _Pages:
             f"and {worst:.1%} for job {job}, of which least is known."
         )
 
-    def _add_hours(self, answers: Answers) -> None:
+    def _add_hours(self, answers: Mapping[str, list[Series]]) -> None:
         hours: dict[tuple[int, ClusterJob], JobSums] = defaultdict(JobSums)
-        for name, answer in zip(("held", "observed", "utilized", "idle"), answers, strict=False):
+        for name, answer in answers.items():
             for hour, gpus, value in self._by_hour(answer):
                 if (gpu_hours := gpus.hours(name, value)) is None:
                     continue

@@ -20,25 +20,29 @@ MOST_LABELS = 8
 Values = Sequence[float | None]
 
 
-Dot = tuple[JobRow, float, float]
-"""A job that reports, its OFU and its MFU."""
+class Dot(NamedTuple):
+    """A job that reports."""
+
+    job: JobRow
+    ofu: float
+    mfu: float
 
 
 def scatter(jobs: Sequence[JobRow]) -> Drawing | None:
     """Reported MFU over OFU with the diagonal; None where no job reports. Small jobs lie on top."""
     dots: list[Dot] = [
-        (job, job.ofu_compared, job.mfu)
+        Dot(job, job.ofu_compared, job.mfu)
         for job in jobs
         if job.ofu_compared is not None and job.mfu is not None
     ]
     if not dots:
         return None
     height = 380.0
-    shown = sorted(dots, key=lambda dot: (not is_flagged(dot[0]), -dot[0].held_gpu_hours))
-    shown = sorted(shown[:MOST_DOTS], key=lambda dot: -dot[0].held_gpu_hours)
-    top = round_up(max([0.1, *(max(ofu, mfu) for _, ofu, mfu in shown)]))
+    shown = sorted(dots, key=lambda dot: (not is_flagged(dot.job), -dot.job.held_gpu_hours))
+    shown = sorted(shown[:MOST_DOTS], key=lambda dot: -dot.job.held_gpu_hours)
+    top = round_up(max([0.1, *(max(dot.ofu, dot.mfu) for dot in shown)]))
     scale = _Scale(top, height)
-    most = max([1.0, *(job.held_gpu_hours for job, _, _ in shown)])
+    most = max([1.0, *(dot.job.held_gpu_hours for dot in shown)])
     marks = [
         Shape(
             "circle",
@@ -65,7 +69,7 @@ def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Shape]:
     """
     placed: list[float] = []
     named: set[str] = set()
-    for job, ofu, mfu in sorted(dots, key=lambda dot: dot[1] - dot[2]):
+    for job, ofu, mfu in sorted(dots, key=lambda dot: dot.ofu - dot.mfu):
         x, y, name = scale.x(ofu), scale.y(mfu) + 4, job.job_name or job.job_id
         apart = all(abs(y - other) > 13 for other in placed)
         if is_flagged(job) and name not in named and apart and len(placed) < MOST_LABELS:

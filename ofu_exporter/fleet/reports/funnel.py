@@ -254,8 +254,8 @@ def waterfall(
     """The steps. What GPUs did of which no job has the OFU is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
-    of_jobs = sorted(_lost(jobs, total), key=lambda each: -(each[2].gpu_hours or 0.0))
-    delivered = ("delivered", "in GPU-hours at the full peak: OFU", jobs.of("effective"), "")
+    of_jobs = sorted(_lost(jobs, total), key=lambda each: -(each.hours.gpu_hours or 0.0))
+    delivered = _Lost("delivered", "in GPU-hours at the full peak: OFU", jobs.of("effective"), "")
     before = [
         WaterfallStep(**by_name[name].model_dump(), advice="", page="docs/fleet.md")
         for name in ("installed", *BEFORE_JOBS)
@@ -274,25 +274,28 @@ def waterfall(
     ]
 
 
-_Lost = tuple[str, str, PricedHours, str]
-"""Name, meaning, hours and advice of a step."""
+class _Lost(NamedTuple):
+    name: str
+    meaning: str
+    hours: PricedHours
+    advice: str
 
 
 def _lost(jobs: PricedJobs, total: GroupRow) -> Iterator[_Lost]:
     """What jobs lost of the peak; of hours without a kernel those of jobs at rest stand apart."""
     for loss in lost_hours(total):
         if loss is not Loss.IDLE:
-            yield loss.value, loss.meaning, jobs.of(f"lost_{loss.value}"), ADVICE[loss]
+            yield _Lost(loss.value, loss.meaning, jobs.of(f"lost_{loss.value}"), ADVICE[loss])
             continue
         rested = jobs.sum(_rested)
-        yield (
+        yield _Lost(
             HELD_NO_KERNEL,
             "jobs that held GPUs and ran nothing for minutes",
             rested,
             "Jobs that held GPUs and ran nothing: end them, ask for fewer GPUs, or limit their time.",
         )
         waited = jobs.of("lost_idle").less(rested)
-        yield WAITING, "no kernel ran for moments", waited, ADVICE[loss]
+        yield _Lost(WAITING, "no kernel ran for moments", waited, ADVICE[loss])
 
 
 def _rested(row: JobRow) -> float:

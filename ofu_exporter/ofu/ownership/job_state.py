@@ -131,9 +131,13 @@ def _unix(monotonic: float | None, now: Instant) -> float | None:
 
 
 def _joined(first: Run, second: Run) -> Run:
-    held, observed, used = map(sum, zip(first.sums, second.sums, strict=True))
-    lasted = first.began, second.ended
-    return Run(second.uid, *lasted, held, observed, used, first.worked_since)
+    return second._replace(
+        began=first.began,
+        held_seconds=first.held_seconds + second.held_seconds,
+        observed_seconds=first.observed_seconds + second.observed_seconds,
+        utilization_seconds=first.utilization_seconds + second.utilization_seconds,
+        worked_since=first.worked_since,
+    )
 
 
 def _ended(state: JobState, now: Instant) -> JobState:

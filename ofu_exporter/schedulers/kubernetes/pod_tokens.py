@@ -52,8 +52,9 @@ class PodTokens:
             USERS_TOGETHER * PER_SECOND, USERS_TOGETHER * BURST
         )
         self._turn = asyncio.Semaphore(MOST_AT_ONCE)
-        self._failed: tuple[float, SchedulerError] | None = None
-        """Until when the server rests after a failure."""
+        self._failure: SchedulerError | None = None
+        self._rests_until = 0.0
+        """Until when the server is not asked again after the failure."""
 
     async def pod(self, token: bytes, asker: str) -> str | None:
         """The pod that has this token; None if none has. Raises ReportError if that cannot be found out now.
@@ -93,10 +94,8 @@ class PodTokens:
 
     async def _ask(self, token: str, key: bytes) -> _Answer:
         async with self._turn:
-            if self._failed is not None and self._clock() < self._failed[0]:
-                answer: _Answer = self._failed[1]
-            else:
-                answer = await asyncio.to_thread(self._reviewed, token)
+            is_resting = self._failure is not None and self._clock() < self._rests_until
+            answer = self._failure if is_resting else await asyncio.to_thread(self._reviewed, token)
         if isinstance(answer, SchedulerError):
             self._answers.pop(key, None)  # a later report asks again
         return answer
@@ -105,7 +104,7 @@ class PodTokens:
         try:
             return self._review(token)
         except SchedulerError as error:
-            self._failed = self._clock() + REST_SECONDS, error
+            self._failure, self._rests_until = error, self._clock() + REST_SECONDS
             return error
 
 

@@ -67,10 +67,10 @@ class DeviceSamples(DeviceSeries):
         self._dmma_series = FieldSeries()
         self._from_micros = 0
         """No window begins before this time."""
-        self._joules: tuple[int, float] | None = None
-        """When the last window ended, and what the energy counter showed then."""
-        self._end: tuple[int, float] | None = None
-        """Where the last reading ended, on both clocks."""
+        self._end: Anchor | None = None
+        """The end of the last reading."""
+        self._joules: Point | None = None
+        """What the energy counter showed then."""
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; returns whether it is new."""
@@ -193,13 +193,13 @@ class DeviceSamples(DeviceSeries):
 
     def _reading(self, run: Sequence[Point], anchor: Anchor) -> Reading | None:
         first, last = run[0].micros, run[-1].micros
-        start = anchor.seconds_at(first)
-        if self._end is not None and self._end[0] == first:
-            start = self._end[1]  # the clocks may have drifted; windows still leave no gap
+        before = self._end if self._end and self._end.micros == first else None
+        # The clocks may have drifted; windows still leave no gap.
+        start = anchor.seconds_at(first) if before is None else before.seconds
         end = anchor.seconds_at(last)
         if end <= start:
             return None
-        self._end = (last, end)
+        self._end = Anchor(last, end)
         samples = self._samples_of(run, start, end)
         reading = Reading(
             gpu=self.gpu,
@@ -264,10 +264,10 @@ class DeviceSamples(DeviceSeries):
         """
         if self.gpu.instance:
             return None
-        before = self._joules if self._joules and self._joules[0] == first else None
-        start = self.joules_at(first) if before is None else before[1]
+        before = self._joules if self._joules and self._joules.micros == first else None
+        start = self.joules_at(first) if before is None else before.value
         end = self.joules_at(last)
-        self._joules = None if end is None else (last, end)
+        self._joules = None if end is None else Point(last, end)
         return None if start is None or end is None else end - start
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:

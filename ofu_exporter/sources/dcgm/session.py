@@ -205,8 +205,8 @@ class Session:
         """Why a device is not measured although it should be."""
         entity = row.device.entity
         if entity in self._watches.refused:
-            refusal, _ = self._watches.refused[entity]
-            return refusal.reason, str(refusal)
+            error = self._watches.refused[entity].error
+            return error.reason, str(error)
         code = row.samples.last_code
         blank = REASONS.get(code, Reason.FAILED), _why_blank(row.device, code)
         if code and self._watches.is_resting(entity):

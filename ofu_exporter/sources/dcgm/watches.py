@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm import fields
 from ofu_exporter.sources.dcgm.devices import Device
@@ -36,6 +37,20 @@ MOST_RETRY_SECONDS = 480.0
 """After each trial in which the tensor counter had no value, the time to the next doubles, up to this."""
 
 
+class Refusal(NamedTuple):
+    """Why a device is not watched, and when that was last tried."""
+
+    error: DcgmError
+    at: float
+
+
+class _Rest(NamedTuple):
+    """Until when a device is not watched, and for how long in all."""
+
+    until: float
+    seconds: float
+
+
 class Watches:
     """The watches of one connection. Calls raise DcgmError only when the connection is gone."""
 
@@ -46,8 +61,8 @@ class Watches:
         self._driver_watches: list[FieldWatch] = []
         self.watched: dict[Entity, float] = {}
         """Since when each device has been watched."""
-        self.refused: dict[Entity, tuple[DcgmError, float]] = {}
-        """Why a device is not watched, and when that was last tried."""
+        self.refused: dict[Entity, Refusal] = {}
+        """Devices that are not watched."""
         self._clockless: set[Entity] = set()
         """GPUs whose clock could not be watched and for which a warning was logged."""
         self._trials: dict[Entity, float] = {}
@@ -56,8 +71,8 @@ class Watches:
         """The fields that had a value during the test."""
         self._blanks: dict[Entity, int] = {}
         """How many samples without a value the tensor counter has had, of each device where it never had any."""
-        self._resting: dict[Entity, tuple[float, float]] = {}
-        """Devices whose tensor counter had no value: until when they are not watched, and for how long in all."""
+        self._resting: dict[Entity, _Rest] = {}
+        """Devices whose tensor counter had no value."""
 
     def update(self, devices: Sequence[Device], now: float) -> None:
         """Watch devices that are new or were refused a while ago, and stop watching those that are gone."""
@@ -87,18 +102,18 @@ class Watches:
                 log.debug("no samples: %s", error)
                 if watch.failed is None or error.code not in OF_ONE_ENTITY:
                     break
-                self._take_out(watch.failed, watch, (error, now))
+                self._take_out(watch.failed, watch, Refusal(error, now))
         return []
 
-    def _take_out(self, entity: Entity, watch: FieldWatch, why: tuple[DcgmError, float]) -> None:
+    def _take_out(self, entity: Entity, watch: FieldWatch, refusal: Refusal) -> None:
         """Stop watching an entity. If the host engine has only forgotten it, it is watched again at once, otherwise
         later."""
         if watch in self._driver_watches:
             self._driver_watches = _dropped(self._driver_watches, entity)
             return
         self.renew(entity)
-        if why[0].code != NOT_WATCHED:
-            self.refused[entity] = why
+        if refusal.error.code != NOT_WATCHED:
+            self.refused[entity] = refusal
 
     def renew(self, entity: Entity) -> None:
         """Watch a device again at the next update, if it exists then."""
@@ -124,10 +139,10 @@ class Watches:
     def _is_due(self, device: Device, now: float) -> bool:
         if device.problem is not None or device.entity in self.watched:
             return False
-        if device.entity in self._resting and now < self._resting[device.entity][0]:
+        if device.entity in self._resting and now < self._resting[device.entity].until:
             return False
         refused = self.refused.get(device.entity)
-        return refused is None or now - refused[1] >= RETRY_SECONDS
+        return refused is None or now - refused.at >= RETRY_SECONDS
 
     def _watch(self, alike: Sequence[Device], now: float) -> None:
         """Watch devices of one kind together, with the tensor counter and as many other counters as the engine
@@ -136,7 +151,7 @@ class Watches:
         try:
             watch = self._engine.watch(entities, (fields.TENSOR,), self._tensor_interval(alike[0]))
         except RefusedError as error:
-            self.refused.update((entity, (error, now)) for entity in entities)
+            self.refused.update((entity, Refusal(error, now)) for entity in entities)
             if len(alike) > 1:  # a device that cannot be watched must not affect the others
                 for device in alike:
                     self._watch([device], now)
@@ -148,7 +163,9 @@ class Watches:
             self._brought[entity] = set()
             if alike[0].gpm:  # before Hopper, profiling is often paused for a while
                 self._blanks[entity] = 0
-        self.refused.update((entity, (e, now)) for entity, e in watch.refused.items())
+        self.refused.update(
+            (entity, Refusal(error, now)) for entity, error in watch.refused.items()
+        )
         self._watch_others(watch.entities, _choices(alike[0]))
 
     def _tensor_interval(self, device: Device) -> float:
@@ -224,13 +241,13 @@ class Watches:
 
     def _rest(self, entity: Entity, now: float) -> None:
         """Stop watching a device whose tensor counter has no value. Each time it rests for longer."""
-        before = self._resting.get(entity, (0.0, RETRY_SECONDS / 2))[1]
-        seconds = min(2 * before, MOST_RETRY_SECONDS)
+        before = self._resting.get(entity)
+        seconds = min(2 * before.seconds, MOST_RETRY_SECONDS) if before else RETRY_SECONDS
         for watch in self._watches:
             if entity in watch.entities:
                 self._engine.unwatch([entity], watch.fields)
         self.renew(entity)
-        self._resting[entity] = now + seconds, seconds
+        self._resting[entity] = _Rest(now + seconds, seconds)
 
 
 def _dropped(watches: Sequence[FieldWatch], entity: Entity) -> list[FieldWatch]:

@@ -87,8 +87,9 @@ class Probe(sources.Probe):
         """The nodes that the pages name, until they have been said to be two."""
         self._answered = False
         """Whether a page came since the last read."""
-        self._last: tuple[object, ExporterPage] = NO_PAGE
-        """Length and hash of the last page. The next page is often the same, and the text may be too large to keep."""
+        self._last_page = ExporterPage([], Counter())
+        self._last_mark: tuple[int, int] | None = None
+        """Its length and hash. The next page is often the same, and the text may be too large to keep."""
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus
@@ -153,8 +154,9 @@ class Probe(sources.Probe):
         except PageError as error:
             raise GpuError(error.reason, error.detail) from error
         mark = (len(text), hash(text))
-        page = self._last[1] if mark == self._last[0] else parse(text, self._places)
-        self._last = (mark, page)
+        if mark != self._last_mark:
+            self._last_mark, self._last_page = mark, parse(text, self._places)
+        page = self._last_page
         self._note_host(text)
         self._rejected.update(page.rejected)
         too_many = page.rejected["too_many_gpus"]
