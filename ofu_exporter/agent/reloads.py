@@ -85,11 +85,15 @@ class WebRenewal:
     """
 
     def __init__(
-        self, web: WebConfig, reading: ReadAccess, server: Server, count: Callable[[str], object]
+        self,
+        web: WebConfig,
+        read_access: ReadAccess,
+        server: Server,
+        count: Callable[[str], object],
     ) -> None:
         """`count` is called with the outcome of each renewal after a change of a file."""
         self._web = web
-        self._reading = reading
+        self._read_access = read_access
         self._server = server
         self._count = count
         self._renewing = asyncio.Lock()
@@ -148,8 +152,8 @@ class WebRenewal:
 
     async def _use(self, settings: Settings, web: WebConfig) -> None:
         async with self._renewing:
-            self._reading.refuse_opening(web)
+            self._read_access.refuse_opening(web)
             await self._server.renew(settings, web)
-            self._reading.renew(web)
+            self._read_access.renew(web)
             self._web = web
             self._watch_files()

@@ -122,8 +122,8 @@ class SourceSet:
         named = self._named()
         readers = self._choice.readers(named)
         healths = [source.health(now) for source in self._open]
-        reading = [health for health in healths if health.name in readers.values()]
-        first = next(iter(reading or healths), self._none)
+        in_use = [health for health in healths if health.name in readers.values()]
+        first = next(iter(in_use or healths), self._none)
         missed = sum(health.missed_deadlines for health in healths)
         hung = [(s.name, fault) for s in self._open for fault in s.hung(now)]
         return SourceView(

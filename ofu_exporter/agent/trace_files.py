@@ -27,7 +27,7 @@ MOST_KEPT, MOST_KEPT_BYTES, KEPT_SECONDS = 64, 8 << 30, 86400.0
 MOST_SWEPT = 10_000
 """Most files that one sweep looks at."""
 READ_SECONDS = 240.0
-"""Longer than a reading may take of a core, because it gives way to whatever runs on the node."""
+"""Longer than a trace may take of a core to be read, because that gives way to whatever runs on the node."""
 MOST_ANSWER = 1 << 20
 _ACL = "system.posix_acl_default"
 _DAC = 1 << 1 | 1 << 2

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, compute
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals, of_sums
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
-from ofu_exporter.ofu.ownership.job_state import STEP, JobState
+from ofu_exporter.ofu.ownership.job_state import DISTRIBUTION_STEP, JobState
 from ofu_exporter.ofu.ownership.starting import MOST_STARTS, settled, so_far
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
@@ -154,7 +154,7 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
         steps = sorted(self.distribution)
         passed = list(itertools.accumulate(self.distribution[step] for step in steps))
         wanted = percent / 100 * math.fsum(self.distribution.values())
-        return steps[min(bisect_left(passed, wanted), len(steps) - 1)] * STEP
+        return steps[min(bisect_left(passed, wanted), len(steps) - 1)] * DISTRIBUTION_STEP
 
 
 def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:

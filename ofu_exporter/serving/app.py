@@ -117,7 +117,7 @@ def create_app(
     book: JobBook,
     reports: ReportBook,
     guard: Guard,
-    reading: ReadAccess,
+    read_access: ReadAccess,
     hosts: Hosts | None = None,
 ) -> FastAPI:
     """The application over a page, to which the daemon publishes snapshots.
@@ -135,7 +135,7 @@ def create_app(
             behind(partial(watch, page, paths)),
             behind(refuse_two_ends),
             behind((hosts or Hosts()).check),
-            behind(reading.check),
+            behind(read_access.check),
             behind(guard.check),
             behind(answer_head),
         ],

@@ -88,7 +88,7 @@ def worst_verdict(on_nodes: OnNodes) -> Verdict | None:
     return next((verdict for verdict in WORST if verdict in verdicts), None)
 
 
-def verdict_words(on_nodes: OnNodes) -> tuple[str, str]:
+def styled_verdict(on_nodes: OnNodes) -> tuple[str, str]:
     verdict = worst_verdict(on_nodes)
     if verdict is None:
         return "reports nothing", "soft"
@@ -121,7 +121,7 @@ def _job(on_nodes: OnNodes) -> TableRow:
     gpus = math.fsum(job.gpu_count for job in jobs)
     hours = [(job.last_hour, job.gpu_count) for job in jobs]
     observed = math.fsum(job.observed_seconds for job in jobs)
-    words, style = verdict_words(on_nodes)
+    words, style = styled_verdict(on_nodes)
     cause = next((job.causes[0] for job in jobs if job.causes), None)
     has_ended = all(job.ended is not None for job in jobs)
     look = "soft" if has_ended else ""

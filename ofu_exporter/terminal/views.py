@@ -27,8 +27,8 @@ from ofu_exporter.terminal.job_rows import (
     idle_rows,
     job_rows,
     jobs_of,
+    styled_verdict,
     user_rows,
-    verdict_words,
     worst_verdict,
 )
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words
@@ -128,7 +128,7 @@ def _of_jobs(scene: Scene) -> Iterator[_Problem]:
         if verdict is None or not verdict.diverged:
             continue
         job = on_nodes[0][1]
-        words, style = verdict_words(on_nodes)
+        words, style = styled_verdict(on_nodes)
         cause = next((each.causes[0] for _, each in on_nodes if each.causes), None)
         likely = f"Likeliest: {cause.cause}, {cause.evidence}" if cause else "No known cause fits."
         where = f"job {job.job_id} on {first_names([name for name, _ in on_nodes], 2)}"

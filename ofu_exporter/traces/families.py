@@ -81,7 +81,7 @@ def kind_of(name: str) -> Kind:
 
 
 @lru_cache(MOST_NAMES)
-def family_of(name: str) -> str:
+def kernel_family(name: str) -> str:
     """The family of a kernel, copy or memset: what its work is for, and of products for which GPU it was made."""
     kind = kind_of(name)
     if kind is Kind.COPY:
@@ -101,7 +101,7 @@ def family_of(name: str) -> str:
 
 def collective_of(name: str, operator: str) -> str:
     """Which collective a kernel ran: by what launched it, because NCCL runs several in a kernel of one name."""
-    return _first(_COLLECTIVE_PATTERNS, operator, "") or family_of(name)
+    return _first(_COLLECTIVE_PATTERNS, operator, "") or kernel_family(name)
 
 
 def _first(patterns: dict[str, re.Pattern[str]], name: str, default: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ofu_exporter.traces.families import Kind, collective_of, family_of, kind_of
+from ofu_exporter.traces.families import Kind, collective_of, kernel_family, kind_of
 from ofu_exporter.traces.host import Idle, Launches, Pause, Scope
 from ofu_exporter.traces.sweep import NOTHING, Piece, pieces
 from ofu_exporter.traces.timeline import Activities, Names
@@ -47,7 +47,7 @@ class TimeCell:
     def family(self) -> str:
         if self.kind == Kind.COMMUNICATION:
             return collective_of(self.name, self.operator)
-        return self.idle.value if self.idle else family_of(self.name)
+        return self.idle.value if self.idle else kernel_family(self.name)
 
 
 class CellKey(NamedTuple):

@@ -78,7 +78,7 @@ class JobView:
     usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
     """The job's use of every GPU that it holds or held here."""
     distribution: Mapping[int, float] = field(default_factory=dict)
-    """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
+    """Observed GPU-seconds by the OFU of their window, in steps of `job_state.DISTRIBUTION_STEP`."""
     ended: float | None = None
     """Unix time at which the job was no longer seen; None while it holds a GPU."""
     updated: float = 0.0

@@ -27,13 +27,13 @@ class TraceLimits:
     events: int = 30_000_000
     """Kept of one file: launches, operators and what ran. Each takes some 30 bytes of memory."""
     seconds: float = 3600.0
-    """Of CPU time, all files together: a busy node lets a reading wait."""
+    """Of CPU time, all files together: a busy node lets them wait."""
 
 
 UNLIMITED = TraceLimits()
 """What the command may cost, which its user can end."""
 ON_A_NODE = TraceLimits(unpacked_bytes=512 << 20, events=400_000, seconds=60.0)
-"""What a reading beside an agent may cost: 64 MiB of memory. Larger files are for the command."""
+"""What a file read beside an agent may cost: 64 MiB of memory. Larger files are for the command."""
 
 
 class TimeParts(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from ofu_exporter.fleet.changes.peers import compare
+from ofu_exporter.fleet.changes.peers import compare_peers
 from tests.helpers.peer_fleet import fleet, place
 
 SLOW = (5, 2)
@@ -38,7 +38,7 @@ def row(slower: float, role: float, fleets: int) -> str:
     false, seen = 0, []
     for seed in range(fleets):
         slow = {SLOW: slower} if slower else {}
-        found = compare(
+        found = compare_peers(
             fleet(seed, slow, nodes=64, jobs=60, largest=16, role=role).gpus, "ofu", "gpu"
         ).slow
         seen += [each.slower for each in found if each.uuid == place(*SLOW).uuid] if slower else []

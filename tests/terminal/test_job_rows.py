@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ofu_exporter.serving.node_json import NodeJob
-from ofu_exporter.terminal.job_rows import idle_rows, job_rows, total_ofu, user_rows, verdict_words
+from ofu_exporter.terminal.job_rows import idle_rows, job_rows, styled_verdict, total_ofu, user_rows
 from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.scenes import many_nodes, one_node, shown_node
@@ -53,10 +53,10 @@ def test_verdicts_are_in_words_with_points() -> None:
 
 def test_the_node_that_disagrees_is_not_hidden_by_the_others() -> None:
     found = [("a", job(verdict=Verdict.AGREE)), ("b", job()), ("c", job(verdict=None))]
-    words, style = verdict_words(found)
+    words, style = styled_verdict(found)
     assert words.endswith(", on 1 of 3 nodes")
     assert style == "bad"
-    assert verdict_words([("a", job(verdict=None))])[0] == "reports nothing"
+    assert styled_verdict([("a", job(verdict=None))])[0] == "reports nothing"
 
 
 def test_users_have_their_jobs_gpus_and_idle_ones() -> None:

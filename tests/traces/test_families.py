@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.traces.families import Kind, collective_of, family_of, kind_of
+from ofu_exporter.traces.families import Kind, collective_of, kernel_family, kind_of
 from tests.helpers.every import every
 
 
@@ -38,7 +38,7 @@ from tests.helpers.every import every
     }.items()
 )
 def test_a_name_says_its_kind_and_family(name: str, said: tuple[Kind, str]) -> None:
-    assert (kind_of(name), family_of(name)) == said
+    assert (kind_of(name), kernel_family(name)) == said
 
 
 def test_what_launched_a_collective_says_more_than_its_kernel() -> None:

@@ -47,11 +47,11 @@ class Action(NamedTuple):
         return frozenset(ClusterJob(row.cluster, row.job_id) for row in self.rows)
 
 
-Kind = Callable[[FleetReport], Iterator[Action]]
-KINDS: list[Kind] = []
+ActionKind = Callable[[FleetReport], Iterator[Action]]
+KINDS: list[ActionKind] = []
 
 
-def action(kind: Kind) -> Kind:
+def action(kind: ActionKind) -> ActionKind:
     """Marks a kind of action: its name stands in reports."""
     KINDS.append(kind)
     return kind

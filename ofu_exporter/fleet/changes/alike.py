@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ofu_exporter.fleet.changes.split import dot
 
-MOST = 0.95
+MOST_ALIKE = 0.95
 """Closer to 1, a series wanders and has no level that could change."""
 FLEET_WEIGHT = 40
 """Points that the likeness of the fleet counts for beside a series' own: a short one says little of its own."""
@@ -24,7 +24,7 @@ PESSIMISTIC, PESSIMISM = 0.9, 50
 sure."""
 ENOUGH = 60
 """Points of all series together from which their likeness is known well enough to be sure of anything."""
-FEWEST = 12
+FEWEST_IN_SERIES = 12
 """Fewest points of a series whose own likeness is estimated: in shorter ones the estimate is nearly all bias."""
 
 
@@ -51,7 +51,7 @@ class Likeness:
     def of(self, rest: Sequence[float]) -> float:
         """The likeness of a short series, from what its best step leaves: its own, pulled towards that of all."""
         count = len(rest)
-        if count < FEWEST:
+        if count < FEWEST_IN_SERIES:
             return self.value
         weighted = count * _autocorrelation(rest) + self.value * FLEET_WEIGHT
         return _unbiased(weighted, count + FLEET_WEIGHT, 1)
@@ -89,9 +89,9 @@ def _unbiased(weighted: float, weight: float, number: int) -> float:
     wanted, free_weight = weighted + constant, weight - slope
     root = free_weight * free_weight - 4 * square * wanted
     if root <= 0:
-        return MOST
+        return MOST_ALIKE
     return _bounded(2 * wanted / (free_weight + math.sqrt(root)))
 
 
 def _bounded(value: float) -> float:
-    return min(max(value, 0.0), MOST)
+    return min(max(value, 0.0), MOST_ALIKE)

@@ -105,7 +105,7 @@ class PeerComparison(NamedTuple):
     row: PeerRow
 
 
-def compare(
+def compare_peers(
     deviations: Deviations, compared: ComparedValue, of: Literal["gpu", "node"]
 ) -> PeerComparison:
     """Which ones are slower than their peers, beyond what healthy ones differ by."""

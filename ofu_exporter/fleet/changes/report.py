@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
-from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare, without_nodes
+from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare_peers, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.series import job_series, long_jobs, models
 from ofu_exporter.fleet.changes.survey import (
@@ -40,7 +40,7 @@ from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report,
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 
-MOST = 3
+MOST_SHARES = 3
 """Most names of jobs that are listed for one change."""
 NEIGHBOURS = 5
 """Points before and after a change that are named with it."""
@@ -97,7 +97,7 @@ def _read_peers(
     }
     series += nodes.series(history.clock)
     return [
-        (compare(each.gpus, name, "gpu"), compare(each.nodes, name, "node"))
+        (compare_peers(each.gpus, name, "gpu"), compare_peers(each.nodes, name, "node"))
         for name, each in read.items()
     ]
 
@@ -239,7 +239,7 @@ def share_rows(
         return []
     middle = (before.utilized / before.observed + after.utilized / after.observed) / 2
     rows = [_row(name, sides, whole, middle) for name, sides in sorted(by_job.items())]
-    return sorted(rows, key=lambda row: -abs(row.points))[:MOST]
+    return sorted(rows, key=lambda row: -abs(row.points))[:MOST_SHARES]
 
 
 def _row(name: tuple[str, str], sides: _Sides, whole: _Sides, middle: float) -> ShareRow:

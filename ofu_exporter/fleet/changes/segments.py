@@ -17,14 +17,14 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ofu_exporter.fleet.changes.alike import FEWEST, Likeness, pooled
+from ofu_exporter.fleet.changes.alike import FEWEST_IN_SERIES, Likeness, pooled
 from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
 from ofu_exporter.fleet.changes.split import (
     Layout,
     Search,
     Step,
-    arcs,
-    changes,
+    arc_search,
+    change_search,
     dot,
     layout,
     levelled,
@@ -120,7 +120,7 @@ def _clearest(points: Sequence[OfuPoint], fleet: Likeness, level: float) -> _Fou
     if not points:
         return None
     plan = layout(len(points), sizes(points))
-    for kind, share in ((changes, CHANGE_SHARE), (arcs, ARC_SHARE)):
+    for kind, share in ((change_search, CHANGE_SHARE), (arc_search, ARC_SHARE)):
         search = kind(plan)
         judged = _judged(points, search, fleet, share * level) if search else None
         if judged is not None and judged.chance <= share * level:
@@ -168,7 +168,7 @@ def learned(series: Iterable[Sequence[OfuPoint]]) -> Likeness:
 def _quiet(points: Sequence[OfuPoint]) -> list[float]:
     """What the clearest steps of a series leave; nothing of one that is too short to tell."""
     plan = layout(len(points), sizes(points) if points else None)
-    search = changes(plan) if len(points) >= FEWEST else None
+    search = change_search(plan) if len(points) >= FEWEST_IN_SERIES else None
     if search is None:
         return []
     residuals = plan.residuals(prepared(points))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise, starmap
 from operator import itemgetter, mul, sub
 
-FEWEST = 3
+FEWEST_BESIDE = 3
 """Fewest points of a step, and of the rest."""
 LEAST_OWN = 0.1
 """Part of a step that the sizes of jobs must leave unexplained. With less, step and size cannot be told apart."""
@@ -87,20 +87,20 @@ def layout(count: int, sizes: Sequence[float] | None = None) -> Layout:
 
 
 @lru_cache(LAST_SEARCHES)
-def changes(plan: Layout) -> Search | None:
+def change_search(plan: Layout) -> Search | None:
     """Steps that reach to the end of the series: the changes that did not end. None for too few points."""
-    steps = [(at, plan.count) for at in range(FEWEST, plan.count - FEWEST + 1)]
+    steps = [(at, plan.count) for at in range(FEWEST_BESIDE, plan.count - FEWEST_BESIDE + 1)]
     return Search(plan, steps) if steps else None
 
 
 @lru_cache(LAST_SEARCHES)
-def arcs(plan: Layout) -> Search | None:
+def arc_search(plan: Layout) -> Search | None:
     """Steps inside the series: the changes that ended again."""
-    last = plan.count - FEWEST
+    last = plan.count - FEWEST_BESIDE
     steps = [
         (start, end)
-        for start in range(FEWEST, last - FEWEST + 1)
-        for end in range(start + FEWEST, min(start + LONGEST_ARC, last) + 1)
+        for start in range(FEWEST_BESIDE, last - FEWEST_BESIDE + 1)
+        for end in range(start + FEWEST_BESIDE, min(start + LONGEST_ARC, last) + 1)
     ]
     return Search(plan, steps) if steps else None
 

@@ -8,9 +8,17 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from ofu_exporter.fleet.changes.alike import MOST, long_likeness
+from ofu_exporter.fleet.changes.alike import MOST_ALIKE, long_likeness
 from ofu_exporter.fleet.changes.point import NORMAL_MAD, RESOLUTION
-from ofu_exporter.fleet.changes.split import Layout, Search, Step, changes, dot, layout, levelled
+from ofu_exporter.fleet.changes.split import (
+    Layout,
+    Search,
+    Step,
+    change_search,
+    dot,
+    layout,
+    levelled,
+)
 
 PILOT = 5.0
 """Standard deviations beyond which a step does not count as noise when the noise is measured."""
@@ -175,7 +183,7 @@ def long_tail(logs: Sequence[float], values: Sequence[float], search: Search, st
 def long_noise(residuals: Sequence[float], step: Step) -> tuple[list[float], float]:
     """What is left of a long series without its clear steps and this one, and how alike neighbours in it are."""
     rest = levelled(residuals, [*pilot(residuals), *step.ends])
-    return rest, min(long_likeness(rest) + 1 / math.sqrt(len(rest)), MOST)  # rather too alike
+    return rest, min(long_likeness(rest) + 1 / math.sqrt(len(rest)), MOST_ALIKE)  # rather too alike
 
 
 def supported(residuals: Sequence[float], rest: Sequence[float], step: Step, alike: float) -> bool:
@@ -227,7 +235,7 @@ def pilot(residuals: Sequence[float], start: int = 0) -> list[int]:
 
     The measure of noise here is of differences of neighbours, which a few steps hardly touch.
     """
-    search = changes(layout(len(residuals)))
+    search = change_search(layout(len(residuals)))
     if search is None:
         return []
     step = search.best(residuals)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.history.progress_sums import NoProgress
 
-LOOKS = 60
+DCGM_LOOKS = 60
 _WITHIN, _SELDOM = "[59m59s999ms:1m]", "[59m59s999ms:5m]"
 SHARED = "shared_gpu"
 """A label of our own, of series whose GPU several jobs share."""
@@ -83,7 +83,7 @@ class DcgmQueries(NamedTuple):
         over = "count_over_time" if counts else "sum_over_time"
         if self.is_crowded:
             inner, over = self._looks(f"({inner}) >= bool 0" if counts else inner), "sum_over_time"
-        return f"sum by ({_BY}) ({over}(({inner}){_WITHIN})) / {LOOKS}"
+        return f"sum by ({_BY}) ({over}(({inner}){_WITHIN})) / {DCGM_LOOKS}"
 
     def _gpus(self, inner: str) -> str:
         """How many GPUs there are, by whose they are."""
@@ -129,7 +129,7 @@ class DcgmQueries(NamedTuple):
         standing, watched = f"sum by ({_BY}) ({stands})", self._gpus(_ENGINE)
         waiting = f"({watched} - {standing}) * (max by ({_BY}) ({stands}) > bool 0)"
         return {
-            NoProgress.HELD_IDLE: f"sum_over_time(({standing}){_WITHIN}) / {LOOKS}",
-            NoProgress.ALONE: f"sum_over_time(({waiting}){_WITHIN}) / {LOOKS}",
-            None: f"sum_over_time(({watched}){_WITHIN}) / {LOOKS}",
+            NoProgress.HELD_IDLE: f"sum_over_time(({standing}){_WITHIN}) / {DCGM_LOOKS}",
+            NoProgress.ALONE: f"sum_over_time(({waiting}){_WITHIN}) / {DCGM_LOOKS}",
+            None: f"sum_over_time(({watched}){_WITHIN}) / {DCGM_LOOKS}",
         }

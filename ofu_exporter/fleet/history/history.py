@@ -1,7 +1,7 @@
 """Collects what a server knows of a fleet's jobs and GPUs over some weeks, hour by hour.
 
 Hours that the recording rules have kept are read as they are. Hours that only the agents' own series have are computed
-from these, which costs the server more. The sums do not depend on how the reading was cut into parts.
+from these, which costs the server more. The sums do not depend on how the time was cut into parts.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ofu_exporter.fleet.reports.figures import hours, money
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 
-MOST_ROWS = 10
+MOST_CHAIN_ROWS = 10
 """Of users, accounts, jobs or restarts, those that lost most; JSON has all."""
 WORDS: Mapping[Factor, str] = {
     "capacity": "GPUs that agents knew of",
@@ -82,7 +82,7 @@ def progress_section(
     Gives the title, the table and what the reasons mean.
     """
     by = by if by in ("user", "account") else "job"
-    named = [row for row in rows if row.by == by][:MOST_ROWS]
+    named = [row for row in rows if row.by == by][:MOST_CHAIN_ROWS]
     columns: list[Column[ProgressRow]] = [
         (by, LEFT, lambda row: "all jobs" if row.by == "all" else _name(row)),
         ("GPU-hours", RIGHT, lambda row: hours(row.held_gpu_hours)),
@@ -120,5 +120,5 @@ def restart_section(rows: Sequence[RestartRow], currency: str) -> ReportSection:
     ]
     note = "To recover: until it computed again, and for steps that it had reached before; waiting is not in it."
     return ReportSection(
-        f"Most expensive restarts (of {len(rows):,})", table(columns, rows[:MOST_ROWS]), note
+        f"Most expensive restarts (of {len(rows):,})", table(columns, rows[:MOST_CHAIN_ROWS]), note
     )

@@ -28,7 +28,7 @@ from ofu_exporter.values.losses import Loss
 
 _LINES = 24
 """Rows of the table over time."""
-MOST_ROWS = 128
+MOST_GPU_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""
 
 
@@ -131,7 +131,7 @@ def job_html(result: JobResult) -> str:
         points=_points(result) if result.points else None,
         losses=_losses(result) if any(point.lost for point in result.points) else None,
         gpus=_gpus(result.gpus, row) if result.gpus else None,
-        of_gpus=f": the {MOST_ROWS} lowest of {count}" if count > MOST_ROWS else "",
+        of_gpus=f": the {MOST_GPU_ROWS} lowest of {count}" if count > MOST_GPU_ROWS else "",
         sections=[*sections(result)],
         missing=[each.words for each in result.missing],
     )
@@ -168,7 +168,7 @@ def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> Drawing:
         return math.inf if mean is None else mean
 
     shown = [(f"{gpu.node.partition(':')[0][-14:]} {gpu.gpu}", gpu.ofu) for gpu in gpus]
-    if len(gpus) > MOST_ROWS:
-        shown = sorted(shown, key=level)[:MOST_ROWS]
+    if len(gpus) > MOST_GPU_ROWS:
+        shown = sorted(shown, key=level)[:MOST_GPU_ROWS]
     times = (job.begin[:16], job.end[:16])
     return pictures.heat_map(shown, times, "OFU of the job's GPUs, a row each, hour by hour")

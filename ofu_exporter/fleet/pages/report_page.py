@@ -24,7 +24,7 @@ from ofu_exporter.support.documentation import address
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 
-MOST_ROWS = 600
+MOST_PAGE_ROWS = 600
 _WORKS = 0.001
 """A GPU is idle below this OFU."""
 _PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
@@ -36,7 +36,10 @@ StepBar = Mapping[str, object]
 
 def page(report: FleetReport, changes: Document | None = None) -> str:
     """The whole file. `changes` stands in it where somebody has looked for them."""
-    sections = [*tables.details(report, MOST_ROWS), *served_tables.sections(report, MOST_ROWS)]
+    sections = [
+        *tables.details(report, MOST_PAGE_ROWS),
+        *served_tables.sections(report, MOST_PAGE_ROWS),
+    ]
     return render(
         "fleet_report.html",
         title=_title(report),
@@ -54,7 +57,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
             for step in report.funnel
         ],
         waterfall=[*_waterfall(report)] if lost_hours(report.total) else [],
-        teams=of_groups(report, MOST_ROWS),
+        teams=of_groups(report, MOST_PAGE_ROWS),
         scatter=pictures.scatter(report.jobs),
         distribution=pictures.distribution(
             [(row.ofu, row.observed_gpu_hours) for row in report.jobs if row.ofu is not None]

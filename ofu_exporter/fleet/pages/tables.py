@@ -54,8 +54,8 @@ def facts(report: FleetReport) -> Iterator[str]:
     known = gpu_count(sum(gpus)) if gpus else "an unknown number of GPUs"
     most = max((row.held_gpus or 0.0 for row in report.hours), default=0.0)
     is_whole_hour = (report.time.covered_ratio or 0.0) * report.time.hours >= 2
-    held = f" held at most {rounded(most)} of" if most and is_whole_hour else " on"
-    yield f"{counted(report.total.jobs, 'job')}{held} {known}{where}."
+    on = f" held at most {rounded(most)} of" if most and is_whole_hour else " on"
+    yield f"{counted(report.total.jobs, 'job')}{on} {known}{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
         yield (

@@ -245,8 +245,8 @@ def _gpus(reader: ChunkReader, span: TimeSpan, one: str, clock: ServerClock) -> 
         f"avg by ({labels}) (avg_over_time(ofu_gpu_sm_clock_hertz{WITHIN})) {join}"
     )
     gpus: dict[tuple[str, str], GpuHours] = {}
-    held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
-    for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
+    rows = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
+    for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", rows)):
         for series in reader.series(f"{name or 'rows'} of the job's GPUs", expression, span):
             named = series.labels
             node, uuid = named.get("instance", ""), named.get("uuid", "")

@@ -22,7 +22,7 @@ from ofu_exporter.fleet.series import Labels, Series
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.job_hours import HourOfJob, agent_labels, hours_of_job
 from ofu_exporter.fleet.simulation.runs import AGAIN, STARTS
-from ofu_exporter.fleet.simulation.serving import tokens
+from ofu_exporter.fleet.simulation.serving import served_tokens
 from ofu_exporter.values.reasons import QueryReason
 
 TARGET = 0.4
@@ -173,7 +173,8 @@ class SimulatedServer(HistoryServer):
             self._add(quantity.recorded, beside.get(quantity.name, {}), **job)
         self._add(served.ROLES.recorded, dict.fromkeys(hours, 1.0), role=serves.role, **job)
         by_hour = {
-            hour: tokens(truth, HOUR * hour, HOUR * (hour + 1), truth.gpu_shares) for hour in hours
+            hour: served_tokens(truth, HOUR * hour, HOUR * (hour + 1), truth.gpu_shares)
+            for hour in hours
         }
         for kind in serves.tokens:
             counts = {hour: each[kind] for hour, each in by_hour.items()}

@@ -9,7 +9,7 @@ REQUESTS_RUNNING = 8.0
 """While the job runs."""
 
 
-def tokens(truth: JobTruth, begin: float, end: float, gpus: float) -> dict[str, float]:
+def served_tokens(truth: JobTruth, begin: float, end: float, gpus: float) -> dict[str, float]:
     """By kind, what this many GPUs of the job serve between two seconds of the fleet; none of a job that serves not."""
     draft = truth.job.draft
     serves = draft.group.serves
@@ -25,7 +25,7 @@ def served(truth: JobTruth, begin: float, end: float, gpus: float) -> Served | N
     if serves is None:
         return None
     totals = Served()
-    for kind, count in tokens(truth, begin, end, gpus).items():
+    for kind, count in served_tokens(truth, begin, end, gpus).items():
         totals.tokens[serves.model, kind] = count
     totals.engines[serves.role] = 1.0
     totals.running[serves.model] = REQUESTS_RUNNING

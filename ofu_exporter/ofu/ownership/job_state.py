@@ -13,7 +13,7 @@ from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import JobView
 
-STEP = 0.005
+DISTRIBUTION_STEP = 0.005
 """Windows are sorted by OFU in steps of this size, half a percentage point."""
 GRACE_SECONDS = 300.0
 """The last values of a job that ended are shown this long: any scrape interval in use sees them."""
@@ -178,7 +178,7 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
         share=window.share,
     )
     start = after_window(state.start, gpu.key, window)
-    step = round(window.utilization / STEP)
+    step = round(window.utilization / DISTRIBUTION_STEP)
     distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + gpu_seconds}
     return replace(
         state,

@@ -55,15 +55,15 @@ class Subject(Generic[SubjectP]):
 
     def _rows(self, read: Callable[SubjectP, RowValues]) -> Callable[SubjectP, MetricRows]:
         def rows(*subject: SubjectP.args, **named: SubjectP.kwargs) -> MetricRows:
-            reading = read(*subject, **named)
-            if reading is None:
+            row_values = read(*subject, **named)
+            if row_values is None:
                 return ()
             subject_labels = self.values(*subject, **named)
-            if not isinstance(reading, Mapping):
-                return [(subject_labels, reading)]
+            if not isinstance(row_values, Mapping):
+                return [(subject_labels, row_values)]
             return [
                 ((*subject_labels, *((more,) if isinstance(more, str) else more)), value)
-                for more, value in reading.items()
+                for more, value in row_values.items()
             ]
 
         return rows

@@ -10,7 +10,7 @@ from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.strip import by_kind, recovery_lines, strip
 from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.ofu.ownership.job_state import STEP
+from ofu_exporter.ofu.ownership.job_state import DISTRIBUTION_STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
 from ofu_exporter.serving.pages.pictures import (
     STRIP_COLOURS,
@@ -103,7 +103,9 @@ def _distribution(job: JobTotals) -> Drawing | None:
         return None
     shares = [0.0] * COLUMNS_OF_DISTRIBUTION
     for step, seconds in job.distribution.items():
-        place = min(int(step * STEP * COLUMNS_OF_DISTRIBUTION), COLUMNS_OF_DISTRIBUTION - 1)
+        place = min(
+            int(step * DISTRIBUTION_STEP * COLUMNS_OF_DISTRIBUTION), COLUMNS_OF_DISTRIBUTION - 1
+        )
         shares[place] += seconds / total
     label = "Share of the observed time by the OFU of its windows, from 0 to 100 %"
     return histogram(shares, f"{label}: {percentiles(job)}")

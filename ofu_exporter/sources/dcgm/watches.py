@@ -37,7 +37,7 @@ MOST_RETRY_SECONDS = 480.0
 """After each trial in which the tensor counter had no value, the time to the next doubles, up to this."""
 
 
-class Refusal(NamedTuple):
+class FailedWatch(NamedTuple):
     """Why a device is not watched, and when that was last tried."""
 
     error: DcgmError
@@ -61,7 +61,7 @@ class Watches:
         self._driver_watches: list[FieldWatch] = []
         self.watched: dict[Entity, float] = {}
         """Since when each device has been watched."""
-        self.refused: dict[Entity, Refusal] = {}
+        self.refused: dict[Entity, FailedWatch] = {}
         """Devices that are not watched."""
         self._clockless: set[Entity] = set()
         """GPUs whose clock could not be watched and for which a warning was logged."""
@@ -102,18 +102,18 @@ class Watches:
                 log.debug("no samples: %s", error)
                 if watch.failed is None or error.code not in OF_ONE_ENTITY:
                     break
-                self._take_out(watch.failed, watch, Refusal(error, now))
+                self._take_out(watch.failed, watch, FailedWatch(error, now))
         return []
 
-    def _take_out(self, entity: Entity, watch: FieldWatch, refusal: Refusal) -> None:
+    def _take_out(self, entity: Entity, watch: FieldWatch, failed: FailedWatch) -> None:
         """Stop watching an entity. If the host engine has only forgotten it, it is watched again at once, otherwise
         later."""
         if watch in self._driver_watches:
             self._driver_watches = _dropped(self._driver_watches, entity)
             return
         self.renew(entity)
-        if refusal.error.code != NOT_WATCHED:
-            self.refused[entity] = refusal
+        if failed.error.code != NOT_WATCHED:
+            self.refused[entity] = failed
 
     def renew(self, entity: Entity) -> None:
         """Watch a device again at the next update, if it exists then."""
@@ -151,7 +151,7 @@ class Watches:
         try:
             watch = self._engine.watch(entities, (fields.TENSOR,), self._tensor_interval(alike[0]))
         except RefusedError as error:
-            self.refused.update((entity, Refusal(error, now)) for entity in entities)
+            self.refused.update((entity, FailedWatch(error, now)) for entity in entities)
             if len(alike) > 1:  # a device that cannot be watched must not affect the others
                 for device in alike:
                     self._watch([device], now)
@@ -164,7 +164,7 @@ class Watches:
             if alike[0].gpm:  # before Hopper, profiling is often paused for a while
                 self._blanks[entity] = 0
         self.refused.update(
-            (entity, Refusal(error, now)) for entity, error in watch.refused.items()
+            (entity, FailedWatch(error, now)) for entity, error in watch.refused.items()
         )
         self._watch_others(watch.entities, _choices(alike[0]))
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ofu_exporter.fleet.changes.alike import ENOUGH, MOST, Likeness, long_likeness, pooled
+from ofu_exporter.fleet.changes.alike import ENOUGH, MOST_ALIKE, Likeness, long_likeness, pooled
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import learned
 
@@ -69,12 +69,12 @@ def test_one_too_short_to_tell_has_that_of_the_fleet() -> None:
 def test_no_series_is_told_that_it_wanders_without_end() -> None:
     """A line has no likeness that could explain it: the equation has no root."""
     line = [float(index) for index in range(-6, 7)]
-    assert pooled([line] * 200).value == MOST
-    assert Likeness(MOST).of(line) == MOST
+    assert pooled([line] * 200).value == MOST_ALIKE
+    assert Likeness(MOST_ALIKE).of(line) == MOST_ALIKE
 
 
 def test_a_long_series_speaks_for_itself() -> None:
     found = [long_likeness(noise(300, 0.5, random.Random(seed))) for seed in range(20)]
     assert sum(found) / 20 == pytest.approx(0.5, abs=0.05)
     assert long_likeness([0.0] * 60) < 0.02
-    assert long_likeness([float(index) for index in range(-200, 200)]) == MOST
+    assert long_likeness([float(index) for index in range(-200, 200)]) == MOST_ALIKE

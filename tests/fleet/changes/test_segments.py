@@ -26,7 +26,7 @@ from ofu_exporter.fleet.changes.segments import (
     permuted,
     rank_tail,
 )
-from ofu_exporter.fleet.changes.split import Search, Step, changes, layout
+from ofu_exporter.fleet.changes.split import Search, Step, change_search, layout
 from tests.bench.changes import learned, quiet
 
 NONE_ALIKE = Likeness(0.0)
@@ -106,7 +106,7 @@ def test_a_change_has_its_levels_and_its_factor() -> None:
 
 def test_both_chances_of_a_change_are_of_its_part_of_all() -> None:
     logs = points(series(60, 0.05, 1, (20, 0.5)))
-    search = changes(layout(60))
+    search = change_search(layout(60))
     assert search is not None
     judged = _judged(logs, search, NONE_ALIKE, CHANGE_SHARE * accepted(60))
     (only,) = breaks(logs, NONE_ALIKE)
@@ -297,7 +297,7 @@ def test_two_odd_points_are_no_level_by_their_order() -> None:
 
 
 def search_of(count: int) -> Search:
-    found = changes(layout(count))
+    found = change_search(layout(count))
     assert found is not None
     return found
 

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.changes.split import FEWEST, LONGEST_ARC, arcs, changes, layout, levelled
+from ofu_exporter.fleet.changes.split import (
+    FEWEST_BESIDE,
+    LONGEST_ARC,
+    arc_search,
+    change_search,
+    layout,
+    levelled,
+)
 
 SERIES = st.lists(st.floats(-5, 5).map(lambda value: round(value, 3)), min_size=9, max_size=24)
 
@@ -28,10 +35,10 @@ def gained(values: list[float], start: int, end: int) -> float:
 @given(SERIES)
 def test_the_best_change_is_the_one_that_leaves_the_smallest_squares(values: list[float]) -> None:
     plan = layout(len(values))
-    search = changes(plan)
+    search = change_search(plan)
     assert search is not None
     found = search.best(plan.residuals(values))
-    tried = range(FEWEST, len(values) - FEWEST + 1)
+    tried = range(FEWEST_BESIDE, len(values) - FEWEST_BESIDE + 1)
     assert found.gain == pytest.approx(
         max(gained(values, at, len(values)) for at in tried), abs=1e-6
     )
@@ -40,12 +47,12 @@ def test_the_best_change_is_the_one_that_leaves_the_smallest_squares(values: lis
 
 @given(SERIES)
 def test_the_best_arc_is_the_one_that_leaves_the_smallest_squares(values: list[float]) -> None:
-    plan, last = layout(len(values)), len(values) - FEWEST
-    search = arcs(plan)
+    plan, last = layout(len(values)), len(values) - FEWEST_BESIDE
+    search = arc_search(plan)
     tried = [
         gained(values, start, end)
-        for start in range(FEWEST, last)
-        for end in range(start + FEWEST, last + 1)
+        for start in range(FEWEST_BESIDE, last)
+        for end in range(start + FEWEST_BESIDE, last + 1)
     ]
     if search is None:
         assert not tried
@@ -65,7 +72,7 @@ def test_a_change_beside_sizes_has_the_gain_of_least_squares() -> None:
     sizes = [float(rng.randint(3, 9)) for _ in range(20)]
     values = [rng.gauss(0, 1) - 0.3 * size for size in sizes]
     plan = layout(20, sizes)
-    search = changes(plan)
+    search = change_search(plan)
     assert search is not None
     found = search.best(plan.residuals(values))
     assert found.gain == pytest.approx(
@@ -103,12 +110,12 @@ def test_a_step_that_size_explains_wholly_is_not_looked_for() -> None:
 
 
 def test_too_few_points_have_no_change() -> None:
-    assert changes(layout(2 * FEWEST - 1)) is None
-    assert arcs(layout(3 * FEWEST - 1)) is None
+    assert change_search(layout(2 * FEWEST_BESIDE - 1)) is None
+    assert arc_search(layout(3 * FEWEST_BESIDE - 1)) is None
 
 
 def test_a_step_inside_a_series_is_fifty_points_long_at_most() -> None:
-    search = arcs(layout(120))
+    search = arc_search(layout(120))
     assert search is not None
     assert max(end - start for start, end in search.steps) == LONGEST_ARC
 

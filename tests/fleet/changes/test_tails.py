@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ofu_exporter.fleet.changes.split import Step, changes, layout
+from ofu_exporter.fleet.changes.split import Step, change_search, layout
 from ofu_exporter.fleet.changes.tails import (
     REACH,
     long_run_inflation,
@@ -115,6 +115,6 @@ def test_the_pilot_sees_clear_steps_only() -> None:
 def test_a_single_odd_point_of_a_long_series_is_no_step() -> None:
     noise = [0.1 * value for value in alike_noise(200, 0.0, 6)]
     odd = [value - 6.0 * (index == 100) for index, value in enumerate(noise)]
-    search = changes(layout(200))
+    search = change_search(layout(200))
     assert search is not None
     assert long_tail(odd, odd, search, Step(99, 102, 11.0)) == 1.0
