@@ -60,7 +60,7 @@ class SubjectCommand(click.Command):
         return bool(self._common) and param.name not in self._common and not param.is_eager
 
 
-def _help_all() -> click.Option:
+def _help_all(hidden: bool = False) -> click.Option:
     return click.Option(
         ["--help-all"],
         is_flag=True,
@@ -68,6 +68,7 @@ def _help_all() -> click.Option:
         expose_value=False,
         callback=_show_all,
         help="Show every option and exit.",
+        hidden=hidden,
     )
 
 
@@ -97,6 +98,13 @@ class SubjectGroup(click.Group):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The group's options, and --help-all for those of its commands."""
         return [*super().get_params(ctx), _help_all()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, which takes --help-all also where its --help shows everything."""
+        command = super().get_command(ctx, cmd_name)
+        if command and all("--help-all" not in each.opts for each in command.get_params(ctx)):
+            command.params.append(_help_all(hidden=True))
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.help import SubjectGroup
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.architectures import ArchitectureRow
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 JsonRows = list[dict[str, Any]]
 
 
-@click.group("list", short_help="What this version knows: sources, GPUs, metrics, ...")
+@click.group(
+    "list", cls=SubjectGroup, short_help="What this version knows: sources, GPUs, metrics, ..."
+)
 def listing() -> None:
     """Show what this version knows: sources, schedulers, GPU models, metrics, architectures, conventions."""
 

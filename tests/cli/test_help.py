@@ -78,6 +78,11 @@ def test_every_option_says_what_it_does() -> None:
         assert [each.name for each in options if not each.help] == [], ctx.command_path
 
 
+def test_every_command_takes_help_all() -> None:
+    for command, _ in commands(cli, click.Context(cli, info_name="ofu-exporter")):
+        shown(command, "--help-all")
+
+
 def test_an_argument_is_no_option_of_its_command() -> None:
     assert "Options:\n  FILE" not in shown(cli.commands["record"], "--help")
     assert "Options:\n  FILE" not in shown(cli.commands["record"], "--help-all")
