@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ from itertools import islice
 from pathlib import Path
 
 from ofu_exporter.support import durations
+
+NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+"""Of a pauser. Editors leave other names beside a file."""
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +61,17 @@ class PauseFile:
             except OSError as error:
                 problems[path] = f"is ignored, because its status cannot be read: {error.strerror}"
         for path, problem in problems.items():
-            if problem and problem != self._logged.get(path):
-                log.warning("the pause file %s %s", path, problem)
+            if problem != self._logged.get(path):
+                level = logging.WARNING if problem else logging.INFO
+                log.log(level, "the pause file %s %s", path, problem or "counts")
         self._logged = problems
         return "" in problems.values()
 
     def _problem(self, path: Path, status: os.stat_result) -> str:
         """Why a file does not count; "" where it does."""
+        pauser = path.name[len(self._path.name) + 1 :]
+        if path != self._path and not NAME.fullmatch(pauser):
+            return f"is ignored: `pause --by` takes no name {pauser!r}"
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
             return "is ignored: it is not a file of root or of the agent's own user"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

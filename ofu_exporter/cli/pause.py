@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from ofu_exporter.agent.pause_file import pause_files
+from ofu_exporter.agent.pause_file import NAME, pause_files
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.local_agents import other_agents
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
@@ -187,7 +187,7 @@ def _file(agent: str, given: Path | None) -> tuple[Path, str]:
 
 def _of(file: Path, by: str | None) -> Path:
     """The file of whoever pauses. Raises ConfigError."""
-    if by is not None and not re.fullmatch("[A-Za-z0-9_-]{1,64}", by):
+    if by is not None and not NAME.fullmatch(by):
         raise ConfigError(f"--by: {by!r} is not a name of letters, digits, - and _")
     return file if by is None else file.with_name(f"{file.name}.{by}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,40 @@ def test_what_others_could_have_put_there_does_not_count_and_is_logged_once(
     assert [file.paused() for _ in range(3)] == [False] * 3
     assert len(caplog.records) == 1
     assert "is ignored" in caplog.text
+
+
+def test_each_file_of_a_pauser_counts_and_is_named_in_the_log(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that was forgotten can be found."""
+    write(path.with_name("pause.mig"))
+    caplog.set_level(logging.INFO)
+    file = PauseFile(path, None)
+    assert [file.paused() for _ in range(3)] == [True] * 3
+    assert caplog.messages == [f"the pause file {path}.mig counts"]
+
+
+@pytest.mark.parametrize(
+    "name", ["pause.alice~", "pause.~1~", "pause.a.swp", "pause.", "pause.a b"]
+)
+def test_what_an_editor_leaves_does_not_count_and_is_logged_once(
+    path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No `pause --by` writes it, and no `resume` would remove it."""
+    write(path.with_name(name))
+    file = PauseFile(path, None)
+    assert [file.paused() for _ in range(3)] == [False] * 3
+    assert len(caplog.records) == 1
+    assert name in caplog.text
+
+
+@pytest.mark.parametrize("name", [".pause.a.swp", "#pause.a#", "pause~", "pausex"])
+def test_other_files_of_the_folder_are_none_of_the_agents(
+    path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(path.with_name(name))
+    assert not paused(path)
+    assert not caplog.records
 
 
 def test_a_path_that_cannot_be_looked_at_is_no_pause(
