@@ -30,7 +30,7 @@ INSTRUCTIONS = (
 Since = Annotated[str, Field(description="How long before `until` to begin: 12h, 14d, 4w.")]
 Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is now.")]
 LAST_SECONDS = 5.0
-"""How long after the end of the input an answer may take: then nobody waits for it any more."""
+"""How long a tool may go on after the end of the input, with which a client ends all: the SDK drops its answer."""
 RowLimit = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
