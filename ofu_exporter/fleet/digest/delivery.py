@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import logging
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -93,6 +94,7 @@ _PASSWORD = re.compile(r"://[^/?]*?:([^/?]+)@")
 _MAIL = ("mailto", "mailtos")
 _WITH_HOST = (*_MAIL, "json", "jsons", "form", "forms", "xml", "xmls")
 """Kinds of URLs that begin with a host; in others a secret may stand there."""
+_BASE64 = re.compile(r"([A-Za-z0-9+/]{6,})={0,2}")
 _REASON = re.compile(r"^(?:(?:WARNING|ERROR) |DEBUG Socket Exception: )(.*)")
 """Lines of apprise's log that say why; the others may quote the URL."""
 
@@ -178,7 +180,16 @@ class AppriseSender:
         forms = {write(each) for each in secrets for write in (str, unquote, html.escape)}
         for form in sorted(forms, key=len, reverse=True):  # one may have another in it
             reason = reason.replace(form, HIDDEN)
-        return shown(reason)[:600]
+        return shown(_BASE64.sub(partial(_without, forms), reason))[:600]
+
+
+def _without(secrets: Iterable[str], match: re.Match[str]) -> str:
+    """A word, or what stands for one with a secret in it in base64, as it was sent to log in."""
+    parts = [match[1][start:] for start in range(4)]  # it may begin after other letters
+    decoded = [b64decode(part[: -1 if len(part) % 4 == 1 else None] + "==") for part in parts]
+    return (
+        HIDDEN if any(each.encode() in part for each in secrets for part in decoded) else match[0]
+    )
 
 
 class DigestSender(AppriseSender):
