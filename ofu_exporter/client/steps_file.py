@@ -5,6 +5,7 @@ An agent knows only what was reported to it. `OFU_EXPORTER_STEPS_FILE` names a f
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import stat
@@ -25,6 +26,8 @@ BEGIN_SECONDS = 5.0
 """How long the first report waits for what earlier runs had reached: agents want to know it before the first step."""
 FAR = 100
 """A run that came more than this many times further at one step than up to the one after it was mistaken in it."""
+LEFT_SECONDS = 86400.0
+"""A file beside it that nobody has written to for longer was left by a run that was killed."""
 LATEST = 1e11
 """Unix time; in the year 5138."""
 
@@ -64,6 +67,14 @@ class StepsFile:
         with suppress(OSError):
             before = self._read()
         self._before = before
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Delete what runs have left that were killed while they wrote."""
+        for path in glob.iglob(f"{glob.escape(self._path)}.{'[0-9a-f]' * 12}"):
+            with suppress(OSError):
+                if os.lstat(path).st_mtime < time.time() - LEFT_SECONDS:
+                    os.unlink(path)
 
     def reached(self, run: str) -> dict[str, float]:
         """What a report says of the steps that a run had reached before this one; empty where nobody knows of any."""

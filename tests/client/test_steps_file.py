@@ -103,6 +103,29 @@ def test_a_full_disk_leaves_what_was_kept_and_nothing_beside_it(tmp_path: Path) 
     assert os.listdir(tmp_path) == ["steps"]
 
 
+KILLED = """
+import os, signal, sys
+from ofu_exporter.client.steps_file import StepsFile
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+StepsFile(sys.argv[1]).keep("", 5)
+"""
+
+
+def test_what_a_killed_run_left_is_gone_after_a_day(tmp_path: Path) -> None:
+    steps = tmp_path / "a [0] run" / "steps"
+    steps.parent.mkdir()
+    assert subprocess.run([sys.executable, "-c", KILLED, str(steps)], check=False).returncode == -9
+    (left,) = steps.parent.iterdir()
+    other = steps.with_name("steps.of-somebody")
+    other.touch()
+    StepsFile(str(steps)).keep("", 6)
+    assert left.exists(), "a slow disk may still be writing it"
+    for each in (left, other):
+        os.utime(each, (0, 0))
+    StepsFile(str(steps)).keep("", 7)
+    assert sorted(os.listdir(steps.parent)) == ["steps", "steps.of-somebody"]
+
+
 def test_threads_that_write_at_once_never_leave_half_a_file(tmp_path: Path) -> None:
     def write(run: str) -> None:
         for step in range(200):
