@@ -58,12 +58,12 @@ def _marked(state: JobState, unsure: Set[str], now: Instant) -> JobState:
 
 
 def confirmed(
-    jobs: Jobs, credited: Credited, unsure: Set[str], unchanged: Iterable[JobGpu], now: Instant
+    jobs: Jobs, credited: Credited, unsure: Set[str], kept: Iterable[JobGpu], now: Instant
 ) -> tuple[Jobs, Credited]:
     """The jobs whose schedulers answer again, with what was set aside for the GPUs that they kept."""
     of_job: dict[JobKey, list[JobGpu]] = {}
     silences: dict[Instant, list[JobGpu]] = {}
-    for one in unchanged:
+    for one in kept:
         since = jobs[one.job.key].unsure_since
         if since is not None and one.job.scheduler not in unsure:
             of_job.setdefault(one.job.key, []).append(one)

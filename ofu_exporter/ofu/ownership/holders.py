@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.ofu.ownership.held_time import GpuShare, JobGpu
 from ofu_exporter.values import device_names
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.job import Claim, Job
@@ -41,6 +42,15 @@ class Resolved(NamedTuple):
     """GPUs that several jobs claim as a whole, which no scheduler gives out twice."""
     waiting: frozenset[GpuKey] = frozenset()
     """GPUs that no program can use yet, since none of the jobs that have them has started one there."""
+
+    def job_gpus(self, present: Mapping[GpuKey, GpuShare]) -> list[JobGpu]:
+        """The GPUs that jobs have. One that two jobs claim as a whole is nobody's."""
+        return [
+            JobGpu(present[key], job, key in self.waiting, len(jobs))
+            for key, jobs in self.holders.items()
+            if key in present and key not in self.contested
+            for job in jobs
+        ]
 
 
 NOBODY = Resolved({}, (), ())

@@ -56,16 +56,6 @@ class OwnerState:
     credited: Credited = field(default_factory=dict)
     """For which time each GPU is credited to a job."""
 
-    def job_gpus(self, present: Mapping[GpuKey, GpuShare]) -> list[JobGpu]:
-        """The GPUs that jobs have now. One that two jobs claim as a whole is nobody's."""
-        resolved = self.resolved
-        return [
-            JobGpu(present[key], job, key in resolved.waiting, len(jobs))
-            for key, jobs in resolved.holders.items()
-            if key in present and key not in resolved.contested
-            for job in jobs
-        ]
-
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
         return self.resolved.holders.get(key, ())
 
@@ -104,12 +94,11 @@ def take_changes(
 def _resolve(
     state: OwnerState, ownership: Ownership, present: Mapping[GpuKey, GpuShare], at: Instant
 ) -> OwnerState:
-    """What the claims mean for these GPUs, from `at` on."""
-    jobs, gpus = state.jobs, tuple(one.gpu for one in present.values())
-    resolved = resolve(stand_ins.under_their_jobs(ownership.claims, jobs), gpus)
+    """What the claims mean for these GPUs, from `at` on: who has them, and which jobs end or are sure again."""
+    gpus = tuple(one.gpu for one in present.values())
+    resolved = resolve(stand_ins.under_their_jobs(ownership.claims, state.jobs), gpus)
     holders = {job.key: job for jobs in resolved.holders.values() for job in jobs}
-    renamed = stand_ins.renamed(jobs, holders)
-    jobs = stand_ins.taken_over(jobs, renamed, at)
+    renamed = stand_ins.renamed(state.jobs, holders)
     history = {
         key: changed(
             stand_ins.in_history(state.history.get(key, ()), renamed),
@@ -117,21 +106,23 @@ def _resolve(
         )
         for key in present
     }
-    after = replace(
+    had, has = state.resolved.job_gpus(present), resolved.job_gpus(present)
+    jobs = stand_ins.taken_over(state.jobs, renamed, at)
+    kept, ends = _kept(had, has, renamed), _ends(ownership, holders, at)
+    jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, kept, at)
+    jobs, credited = doubt.ended_in_doubt(jobs, credited, had, ends)
+    is_watched = state.ownership is not NO_OWNERSHIP
+    jobs = take_holders(jobs, holders.values(), at, state.believed_since, is_watched)
+    return replace(
         state,
+        jobs=doubt.marked(jobs, ownership.unsure, at),
         ownership=ownership,
         resolved=resolved,
         resolved_for=gpus,
         history=history,
         rejected=_count_contested(state, resolved),
+        credited=credited,
     )
-    unchanged = _unchanged(state, after, present, renamed)
-    jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
-    ends = _ends(ownership, holders, at)
-    jobs, credited = doubt.ended_in_doubt(jobs, credited, state.job_gpus(present), ends)
-    is_watched = state.ownership is not NO_OWNERSHIP
-    jobs = take_holders(jobs, holders.values(), at, state.believed_since, is_watched)
-    return replace(after, jobs=doubt.marked(jobs, ownership.unsure, at), credited=credited)
 
 
 def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:
@@ -143,16 +134,14 @@ def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> di
     }
 
 
-def _unchanged(
-    before: OwnerState, after: OwnerState, present: Mapping[GpuKey, GpuShare], renamed: Renamed
-) -> list[JobGpu]:
+def _kept(had: Iterable[JobGpu], has: Iterable[JobGpu], renamed: Renamed) -> list[JobGpu]:
     """The GPUs that a job had before, and has now."""
-    had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.job_gpus(present))
-    has = {(one.gpu_share.gpu.key, one.job.key): one.job for one in after.job_gpus(present)}
+    jobs = {(one.gpu_share.gpu.key, one.job.key): one.job for one in has}
+    under_their_jobs = (one._replace(job=renamed.get(one.job.key, one.job)) for one in had)
     return [
         one
-        for one in had
-        if (job := has.get((one.gpu_share.gpu.key, one.job.key))) and one.job.is_same_run(job)
+        for one in under_their_jobs
+        if (job := jobs.get((one.gpu_share.gpu.key, one.job.key))) and one.job.is_same_run(job)
     ]
 
 
@@ -160,7 +149,7 @@ def _count_held(
     state: OwnerState, present: Mapping[GpuKey, GpuShare], until: Instant
 ) -> OwnerState:
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    job_gpus = state.job_gpus(present)
+    job_gpus = state.resolved.job_gpus(present)
     jobs, credited = hold(state.jobs, state.credited, job_gpus, begin, until.monotonic)
     return replace(state, jobs=jobs, counted_until=until.monotonic, credited=credited)
 
