@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask_agent, gather
 from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.support.bounded_get import PROBLEMS
 from tests.helpers.every import every
 from tests.helpers.quiet_server import QuietHandler, QuietServer, answering
 
@@ -110,6 +111,7 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
 @every(
     [
         (unknown, "knows nothing of the job"),
+        (lambda: (401, b""), PROBLEMS[401]),
         (lambda: (404, b"Not Found"), "answers 404"),
         (lambda: (500, b""), "answers 500"),
         (lambda: (200, b"<html>"), "answers with something other than a job's totals"),

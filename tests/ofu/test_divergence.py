@@ -186,6 +186,8 @@ def test_an_idle_gpu_has_no_relative_difference() -> None:
     [
         (54.27, 0.2558, 0.0, r"mfu: 54\.27 is out of range; write 0\.5427$"),
         (0.5427, 25.58, 0.0, r"ofu: 25\.58 is out of range; write 0\.2558$"),
+        (10.01, 0.2558, 0.0, r"mfu: 10\.01 is out of range"),
+        (0.5427, 1.501, 0.0, r"ofu: 1\.501 is out of range"),
         (-0.1, 0.2, 0.0, r"mfu: -0\.1 is not"),
         (math.nan, 0.2, 0.0, "mfu: nan is not"),
         (0.2, math.inf, 0.0, "ofu: inf is not"),

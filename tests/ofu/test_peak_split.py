@@ -80,7 +80,10 @@ def test_a_clock_above_the_tensor_clock_is_a_gain_and_no_counter_falls() -> None
         (Activity(dram=math.nan), 0.5, Activity(), [Rejection.NOT_A_NUMBER]),
         (Activity(nvlink_sent=-1.0), 0.5, Activity(), [Rejection.ACTIVITY_OUT_OF_RANGE]),
         (Activity(energy_joules=-4.0), 0.5, Activity(), [Rejection.ACTIVITY_OUT_OF_RANGE]),
-        (Activity(energy_joules=1e6), 0.5, Activity(), [Rejection.ACTIVITY_OUT_OF_RANGE]),
+        (Activity(energy_joules=3e5), 0.5, Activity(energy_joules=3e5), []),
+        (Activity(energy_joules=3.01e5), 0.5, Activity(), [Rejection.ACTIVITY_OUT_OF_RANGE]),
+        (Activity(pcie_sent=1e14), 0.5, Activity(pcie_sent=1e14), []),
+        (Activity(pcie_sent=1.01e14), 0.5, Activity(), [Rejection.ACTIVITY_OUT_OF_RANGE]),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_rest_is_kept(

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.ownership.held_time import MOST_GPUS, MOST_SPANS, Credited, credit_span, free
+from ofu_exporter.ofu.ownership.held_time import (
+    MOST_GPUS,
+    MOST_SPANS,
+    Credited,
+    credit_span,
+    free,
+    gap,
+)
 from tests.helpers.values import gpu
 
 KEY = gpu(0).key
@@ -50,3 +57,8 @@ def test_of_too_many_gpus_the_one_that_was_held_longest_ago_is_forgotten() -> No
     assert KEY in credited, "it was held first, and last too"
     assert gpu(10).key not in credited
     assert gpu(11).key in credited
+
+
+@pytest.mark.parametrize(("days", "believed"), [(89.9, 89.9), (90.1, 0.0), (0.0, 0.0), (-1.0, 0.0)])
+def test_no_job_began_more_than_90_days_ago_or_in_the_future(days: float, believed: float) -> None:
+    assert gap(2e9 - days * 86400, 2e9) == pytest.approx(believed * 86400)

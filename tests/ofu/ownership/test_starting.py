@@ -8,10 +8,10 @@ import pytest
 
 from ofu_exporter.jobs.totals import JobTotals, resumed_job, totals_of
 from ofu_exporter.ofu.ownership.owners import OwnerState
-from ofu_exporter.ofu.ownership.starting import BUSY_SECONDS, settled
+from ofu_exporter.ofu.ownership.starting import BUSY_SECONDS, settled, start_opened
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.job import NO_START, Claim, Job
 from ofu_exporter.values.reading import Activity
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
@@ -213,12 +213,27 @@ def test_the_starts_of_a_job_are_told_from_when_until_when() -> None:
     assert node.job().starts[2][1] is None
 
 
-@pytest.mark.parametrize("started", [None, EPOCH - 600.0])
+@pytest.mark.parametrize("started", [None, EPOCH - 50.0])
 def test_the_start_of_a_job_that_nobody_watched_is_not_known(started: float | None) -> None:
     node = Node(1)
     node.give(10.0, whole(replace(A, started=started), "0"))
     node.run(10.0, 60.0, tensor=0.0)
     assert starting(node) is None
+
+
+def test_a_job_that_is_seen_within_a_minute_of_its_start_is_watched() -> None:
+    node = Node(1)
+    node.give(10.0, whole(replace(A, started=EPOCH - 49.0), "0"))
+    node.run(10.0, 60.0, tensor=0.0)
+    assert starting(node) == pytest.approx(50.0)
+
+
+def test_of_40_starts_the_last_32_are_told() -> None:
+    start = NO_START
+    for number in range(40):
+        start = start_opened(start, Instant(number, EPOCH + number))
+    told = [since for since, _ in start.earlier] + [start.since]
+    assert told == [EPOCH + number for number in range(8, 40)]
 
 
 def test_a_job_without_a_stated_start_is_watched_from_the_second_answer_of_a_scheduler_on() -> None:
