@@ -63,6 +63,24 @@ def test_activity_that_stands_still_while_the_clock_falls_to_idle_is_frozen() ->
     assert Rejection.FROZEN in run([*busy, *shifted])
 
 
+@pytest.mark.parametrize(
+    ("engine", "hz", "rejected"),
+    [
+        (0.951, 1400e6, []),
+        (0.949, 1400e6, [Rejection.FROZEN]),
+        (1.0, 1051e6, []),
+        (1.0, 1049e6, [Rejection.FROZEN]),
+    ],
+)
+def test_the_work_changed_with_five_points_of_the_engine_or_a_quarter_of_the_clock(
+    engine: float, hz: float, rejected: list[Rejection]
+) -> None:
+    """From 1.0 and 1400 MHz."""
+    first = windows(11, [STEADY], [Evidence(1.0)])
+    last = list(windows(12, [STEADY], [Evidence(engine)], hz))[-1]
+    assert run([*first, last]) == rejected
+
+
 def test_twelve_windows_over_a_minute_are_enough_and_eleven_are_not() -> None:
     def six_seconds(count: int) -> list[Rejection]:
         engines = [Evidence(0.99), Evidence(0.0)]
@@ -278,7 +296,8 @@ def test_one_clock_read_of_zero_is_not_the_clock() -> None:
 def test_time_runs_backwards_when_a_window_ends_before_it_begins_or_before_the_last() -> None:
     assert plausibility.runs_backwards(reading(10, 5), None)
     assert plausibility.runs_backwards(reading(5, 10), 12.0)
-    assert not plausibility.runs_backwards(reading(5, 10), 10.0)
+    assert plausibility.runs_backwards(reading(5, 10), 10.0 + 1.5e-6)
+    assert not plausibility.runs_backwards(reading(5, 10), 10.0 + 0.5e-6), "rounded bounds"
     assert not plausibility.runs_backwards(reading(5, 10), None)
 
 

@@ -341,6 +341,19 @@ def test_parts_that_leave_some_of_the_window_out_are_not_used() -> None:
     assert window.tensor_active == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("missing", "active"), [(0.0009, 0.8 * 1905 / (1905 + 345)), (0.0011, 0.8 / 2)]
+)
+def test_parts_may_leave_out_the_millisecond_to_which_their_times_are_rounded(
+    missing: float, active: float
+) -> None:
+    whole = replace(in_parts((0.8, 1905e6), (0.0, 345e6)), pipes={})
+    last = whole.samples[1]._replace(end=2.0 - missing)
+    window = measured(replace(whole, samples=(whole.samples[0], last))).window
+    assert window is not None
+    assert window.tensor_active == pytest.approx(active, rel=1e-3)
+
+
 def test_a_pipe_that_a_part_lacks_is_left_out() -> None:
     whole = in_parts((0.5, 1400e6), (0.5, 1400e6))
     window = measured(
