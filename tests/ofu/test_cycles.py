@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -106,7 +107,7 @@ def test_counters_that_disagree_are_never_used(hz: float, active: float) -> None
     ],
 )
 def test_three_percent_and_four_errors_of_the_clock_and_two_points_of_activity_agree(
-    near: dict[str, float], far: dict[str, float]
+    near: dict[str, Any], far: dict[str, Any]
 ) -> None:
     """42 and 20 MHz here; the polled clock may be 13 % too high besides."""
     assert not after(1, **near).implausible

@@ -76,8 +76,8 @@ def test_the_work_changed_with_five_points_of_the_engine_or_a_quarter_of_the_clo
     engine: float, hz: float, rejected: list[Rejection]
 ) -> None:
     """From 1.0 and 1400 MHz."""
-    first = windows(11, [STEADY], [Evidence(1.0)])
-    last = list(windows(12, [STEADY], [Evidence(engine)], hz))[-1]
+    first = windows(12, [STEADY], [Evidence(1.0)])
+    last = list(windows(13, [STEADY], [Evidence(engine)], hz))[-1]
     assert run([*first, last]) == rejected
 
 
