@@ -311,6 +311,14 @@ def test_in_pauses_of_reports_that_are_one_as_much_may_have_been_left_out() -> N
     assert settled(account, [used((0, 1, 0.4))], 1.0).edge_seconds == pytest.approx(0.4 * 0.4)
 
 
+@pytest.mark.parametrize(("gap", "spans"), [(0.04, 1), (0.06, 2)])
+def test_short_reports_may_be_a_twentieth_of_a_second_apart_to_be_one_span(
+    gap: float, spans: int
+) -> None:
+    coverage = extended(Coverage(), 1000.0, 1001.0, 0.4)
+    assert len(extended(coverage, 1001.0 + gap, 1002.0 + gap, 0.4).spans) == spans
+
+
 def test_a_gap_between_reports_is_not_compared() -> None:
     account = extended(extended(Coverage(), 0.0, 10.0, 0.5), 15.0, 25.0, 0.5)
     assert settled(account, [used((0, 30, 0.4))], 25.0).gpu_seconds == pytest.approx(20.0)

@@ -168,6 +168,14 @@ def test_a_page_of_too_many_series_is_refused() -> None:
         engine_pages.read(page)
 
 
+def test_of_a_page_of_many_processes_256_starts_are_read() -> None:
+    page = engine_pages.read(
+        "vllm:prompt_tokens_total 1\n" + "process_start_time_seconds 1\n" * 300
+    )
+    assert page is not None
+    assert len(page.started) == 256
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -62,6 +62,7 @@ def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
         ({"mfu": 0.4, "job_id": "\ud800"}, "job_id"),
         ({"mfu": 0.4, "job_id": 7}, "job_id"),
         ({"mfu": 0.4, "start": -1}, "start"),
+        ({"mfu": 0.4, "start": 1e11}, "start"),
         ({"mfu": 0.4, "end": 1_800_000_000_000}, "end"),  # milliseconds
         ({"mfu": 0.4, "start": 20.0, "end": 10.0}, "end"),
         ({"mfu": 0.4, "start": 20.0, "end": 20.0}, "end"),

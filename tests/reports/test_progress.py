@@ -15,6 +15,7 @@ from ofu_exporter.reports.progress import (
     Countable,
     after_report,
     restarted,
+    restarted_anew,
     working_since,
 )
 from ofu_exporter.values.progress import MOST_RUN_LINES, MOST_SPANS, Progress, RunLine
@@ -182,6 +183,13 @@ def test_a_run_that_was_started_again_catches_up_between_two_reports_as_ever() -
     job.step(5600, 1732, 132).step(5601, 1733)
     assert (job.progress.restarts, job.progress.are_several) == (1, False)
     assert job.done_again == pytest.approx(2 + 1600 * 1000 / 1599)
+
+
+@pytest.mark.parametrize(("highest", "restarts"), [(310, 1), (311, 0)])
+def test_a_step_more_than_a_hundred_times_too_far_is_a_mistake(highest: int, restarts: int) -> None:
+    """Two steps lie between the reports beside it."""
+    job = Told().step(100, 100).step(110, 110).step(highest, 120)
+    assert job.step(111, 130).step(112, 140).progress.restarts == restarts
 
 
 def test_a_restart_between_the_last_two_reports_is_no_mistake() -> None:
@@ -353,6 +361,15 @@ def test_a_restart_that_steps_have_told_is_not_told_again() -> None:
     assert job.event("restart", 105, 139).progress.restarts == 1
     by_two_clocks = Told().step(80, 80).step(90, 90).event("restart", 89.5, 120)
     assert by_two_clocks.progress.restarts == 1
+
+
+@pytest.mark.parametrize(("later", "restarts"), [(59.9, 0), (60.1, 1)])
+def test_a_requeue_within_a_minute_of_a_restart_that_steps_told_is_that_restart(
+    later: float, restarts: int
+) -> None:
+    told = Told().step(90, 90).step(100, 100).event("restart", 105, 139).progress
+    assert (told.restarts, told.told) == (1, DAY + 139)
+    assert restarted_anew(told, DAY + 139 + later).restarts == restarts
 
 
 def test_a_long_pause_between_steps_hides_later_restarts_for_a_while_only() -> None:

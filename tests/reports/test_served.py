@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ofu_exporter.jobs.kept_served import KeptCounters
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.served import MAX_NAMES, ServedTally
@@ -48,6 +50,18 @@ def test_a_restart_is_seen_by_the_start_of_the_process_where_the_counter_is_high
     first = page(500) + "process_start_time_seconds 100\n"
     second = page(800) + "process_start_time_seconds 200\n"
     assert tokens(after(first, second))["prompt"] == 800
+
+
+@pytest.mark.parametrize(("ahead", "counted"), [(59.0, 800), (61.0, 0)])
+def test_a_process_may_have_begun_a_minute_before_the_last_page_by_its_own_clock(
+    ahead: float, counted: int
+) -> None:
+    tally = ServedTally()
+    for value, started in ((500, 100.0), (800, 5000.0 - ahead)):
+        read = engine_pages.read(page(value) + f"process_start_time_seconds {started}\n")
+        assert read is not None
+        tally.take(read, 5000.0)
+    assert tokens(tally.served)["prompt"] == counted
 
 
 def test_engines_behind_one_address_that_answer_by_turns_are_no_restarts() -> None:
@@ -134,7 +148,7 @@ def test_the_time_and_the_flops_are_those_between_pulls() -> None:
 def test_of_many_engines_behind_one_address_the_one_not_read_for_longest_is_forgotten() -> None:
     tally = ServedTally()
     for turn, (number, value) in enumerate(
-        [(1, 5), (2, 5), (3, 5), (4, 5), (1, 5), (5, 5), (1, 15)]
+        [(1, 5), (2, 5), (3, 5), (4, 5), (1, 5), (5, 5), (1, 15), (2, 25)]
     ):
         read = engine_pages.read(page(value) + f"process_start_time_seconds {100 + number}\n")
         assert read is not None

@@ -234,8 +234,11 @@ def test_flops_of_a_token_in_gflops_are_warned_about() -> None:
         "flops_per_token: 51.47 is fewer than any model needs; in GFLOPs it is 5.147e+10" in each
         for each in found.warnings
     )
-    right = stated_mfu(said(tokens_per_second=1e5, flops_per_token=51.47e9, gpus=8), EIGHT)
-    assert not any("flops_per_token" in each for each in right.warnings)
+    for few, doubted in ((51.47e9, False), (1.01e5, False), (0.99e5, True)):
+        warnings = stated_mfu(
+            said(tokens_per_second=1e5, flops_per_token=few, gpus=8), EIGHT
+        ).warnings
+        assert any("flops_per_token" in each for each in warnings) is doubted
 
 
 def test_a_throughput_of_one_gpu_is_noticed_where_the_job_says_how_many_it_has() -> None:
