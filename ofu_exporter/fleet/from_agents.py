@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.chunks import ChunkReader, MissingChunk
-from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
+from ofu_exporter.fleet.history.fleet_history import (
+    ClusterJob,
+    FleetHistory,
+    JobHistory,
+    JobSums,
+    ModelSums,
+)
+from ofu_exporter.fleet.history.queries import NAMES
 from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
@@ -19,6 +26,7 @@ from ofu_exporter.fleet.reports.periods import with_periods
 from ofu_exporter.fleet.reports.result import AGENTS, FleetReport
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.hosts import Host
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.state_writer import MOST_TOLD
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.reports.agent_access import AgentAccess
@@ -131,28 +139,13 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
     if key in history.jobs:  # another user's job had the id
         key = key._replace(user=job.user)
     job_history = history.job(key)
-    job_history.names[
-        (
-            job.job_name,
-            job.user,
-            job.account,
-            job.partition,
-            job.namespace,
-            job.scheduler,
-            job.array_job_id,
-        )
-    ] = 1
+    job_history.names[tuple(getattr(job, name) for name in NAMES)] = 1
     job_history.sizes.append(job.gpu_count)
     for gpu in job.gpus:
         if model := models.get(gpu.uuid):
             job_history.models[model] = job_history.models.get(model, 0.0) + gpu.held_seconds
     if job.reported is not None:
-        job_history.verdicts[job.reported.verdict.value] = 1.0
-        first = job.reported.causes.first if job.reported.causes else None
-        if first is not None and job.reported.verdict.diverged:
-            job_history.causes[first.cause] = 1.0
-        if job.reported.framework:
-            job_history.frameworks[job.reported.framework] = 1.0
+        _add_reported(job_history, job.reported)
     begin = _begin(job, end)
     until = min(max(job.ended or job.updated, begin), end)
     for hour in (history.clock.hour_of(begin + 1), history.clock.hour_of(until)):
@@ -164,6 +157,15 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
             sums.installed += share * gpu.held_seconds / HOUR
             sums.observed += share * gpu.observed_seconds / HOUR
             sums.utilized += share * gpu.utilization_seconds / HOUR
+
+
+def _add_reported(history: JobHistory, reported: ReportedMfu) -> None:
+    history.verdicts[reported.verdict.value] = 1.0
+    first = reported.causes.first if reported.causes else None
+    if first is not None and reported.verdict.diverged:
+        history.causes[first.cause] = 1.0
+    if reported.framework:
+        history.frameworks[reported.framework] = 1.0
 
 
 def _add_free(history: FleetHistory, answer: AgentJobs, end: float) -> None:

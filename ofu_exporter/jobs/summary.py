@@ -70,16 +70,12 @@ def summary_text(job: JobTotals) -> str:
         f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
         f"{_devices(job)} on {', '.join(job.nodes)}, measured {percent(job.observed_ratio)} of the time",
     ]
-    if job.waiting_gpu_seconds:
-        hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
-        lines.append(
-            f"Before its first run it held GPUs for {hours} GPU-hours, which are not counted"
-        )
-    if job.shared_gpu_seconds:
-        hours = f"{job.shared_gpu_seconds / 3600:.2f}"
-        lines.append(
-            f"It shared GPUs for {hours} of its GPU-hours, whose OFU is credited to no job"
-        )
+    if seconds := job.waiting_gpu_seconds:
+        hours = f"{seconds / 3600:.2f} GPU-hours"
+        lines.append(f"Before its first run it held GPUs for {hours}, which are not counted")
+    if seconds := job.shared_gpu_seconds:
+        hours = f"{seconds / 3600:.2f} of its GPU-hours"
+        lines.append(f"It shared GPUs for {hours}, whose OFU is credited to no job")
     lines += [*strip_lines(job), *part_lines(job), *served_lines(job)]
     if job.window_percentiles:
         lines.append(f"OFU of its windows: {percentiles(job)}")

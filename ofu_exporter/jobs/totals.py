@@ -240,15 +240,9 @@ def _copied(source: object, names: Iterable[str]) -> dict[str, Any]:
 def merged(totals: Sequence[JobTotals]) -> JobTotals:
     """One job's totals on several nodes or in several runs as one; `totals` must not be empty."""
     latest = max(totals, key=lambda one: one.updated)
-    gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
     runs = [run for one in totals for run in one.runs]
-    last_began = max((run.began for run in runs), default=-math.inf)
     for one in totals:
-        is_last = not one.runs or one.ended is None or one.ended > last_began
-        for each in one.gpus:
-            gpu = each.model_copy(update={"in_last_run": each.in_last_run and is_last})
-            gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
     running = any(one.ended is None for one in totals)
@@ -260,7 +254,7 @@ def merged(totals: Sequence[JobTotals]) -> JobTotals:
             "began": min(one.began for one in totals),
             "held_since": min((at for one in totals if (at := one.held_since)), default=None),
             "ended": None if running else max(one.ended or 0.0 for one in totals),
-            "gpus": tuple(gpus.values()),
+            "gpus": tuple(_gpus(totals, max((run.began for run in runs), default=-math.inf))),
             "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
             "starting_seconds": known_sum(one.starting_seconds for one in totals),
@@ -272,6 +266,17 @@ def merged(totals: Sequence[JobTotals]) -> JobTotals:
     of_reports = merged_reported(reported, min(whole.gpu_count, 1.0))
     served = merged_served(each for one in totals for each in one.served)
     return whole.model_copy(update={"reported": of_reports, "served": served})
+
+
+def _gpus(totals: Sequence[JobTotals], last_began: float) -> Iterable[GpuTotals]:
+    """Each GPU once; `last_began` is when the last run of all began."""
+    gpus: dict[GpuKey, GpuTotals] = {}
+    for one in totals:
+        is_last = not one.runs or one.ended is None or one.ended > last_began
+        for each in one.gpus:
+            gpu = each.model_copy(update={"in_last_run": each.in_last_run and is_last})
+            gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
+    return gpus.values()
 
 
 def _last_starts(totals: Sequence[JobTotals]) -> tuple[tuple[float, float | None], ...]:

@@ -74,32 +74,36 @@ def _with_window(
     gap = before.sampled_at is None or reading.start > before.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
     outcome = measure(reading, before.rating, trust, state.clock, before.share.ratio)
-    memory: dict[str, Any] = {"trust": outcome.trust, "clock": outcome.clock or state.clock}
-    changes: dict[str, Any] = {
-        "rejected": _counted(before.rejected, outcome.rejected),
-        "window": None,
-        "reason": outcome.reason,
-        "detail": outcome.detail,
-    }
+    state = state._replace(trust=outcome.trust, clock=outcome.clock or state.clock).shows(
+        rejected=_counted(before.rejected, outcome.rejected),
+        window=None,
+        reason=outcome.reason,
+        detail=outcome.detail,
+    )
     window = outcome.window
     if window is None:
-        return state._replace(view=before._replace(**changes), **memory), None
+        return state, None
     if outcome.reason is not None:
         reason, detail = unrated.explain(before.gpu, outcome.reason, outcome.detail)
-        changes.update(reason=reason, detail=detail)
+        state = state.shows(reason=reason, detail=detail)
     longest = max(interval, window.seconds, reading.pace)
     recent = shown.latest(state.recent, window, interval)
-    memory["recent"] = recent
-    changes.update(window=shown.joined(recent), fresh_until=window.end + 2.5 * longest + 1.0)
+    state = state._replace(recent=recent).shows(
+        window=shown.joined(recent), fresh_until=window.end + 2.5 * longest + 1.0
+    )
     if window.utilization is None or not reading.counts:
-        return state._replace(view=before._replace(**changes), **memory), None
-    changes.update(
+        return state, None
+    return _with_totals(state, window), window
+
+
+def _with_totals(state: GpuState, window: Window) -> GpuState:
+    before = state.view
+    return state.shows(
         utilization_seconds=before.utilization_seconds + window.used_seconds,
         observed_seconds=before.observed_seconds + window.observed_seconds,
         sums=before.sums.plus(window.sums),
         sampled_at=window.end,
     )
-    return state._replace(view=before._replace(**changes), **memory), window
 
 
 def _refused(state: GpuState, reading: Reading) -> GpuState | None:

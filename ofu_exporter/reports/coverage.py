@@ -197,8 +197,8 @@ def interval_of(
     before it. Raises ReportError for an interval in the future, too long ago, or of time that was already reported.
     """
     unix_end = now.unix if report.end is None else report.end
-    for field, at in (("end", unix_end), ("start", report.start or 0.0)):
-        not_ahead(field, at, now)
+    not_ahead("end", unix_end, now)
+    not_ahead("start", report.start or 0.0, now)
     end = now.at_unix(unix_end).monotonic
     # A time converted between clocks differs in its last digits each time, so a repeated report is found by
     # `last_end`.
@@ -212,6 +212,12 @@ def interval_of(
         start = max(reported_until, now.monotonic - RECENT_SECONDS)
     else:
         start = max(end - FIRST_SECONDS, now.at_unix(began or 0.0).monotonic)
+    _check_order(report, start, end, now)
+    return Interval(start, end, unix_end - (end - start), unix_end)
+
+
+def _check_order(report: MfuReport, start: float, end: float, now: Instant) -> None:
+    """Raises ReportError for an interval too long ago, or without length."""
     back = now.monotonic - min(start, end)
     if back > RECENT_SECONDS:
         detail = (
@@ -223,7 +229,6 @@ def interval_of(
         detail = "the interval has no length, or was over before the job was first seen here"
         wrong = "start" if report.end is None and report.start is not None else "end"
         raise ReportError(ReportRejection.OUT_OF_RANGE, wrong, detail)
-    return Interval(start, end, unix_end - (end - start), unix_end)
 
 
 def _overlap(field: str, ahead: float) -> ReportError:

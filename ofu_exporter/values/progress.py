@@ -132,14 +132,8 @@ class Progress:
         lines = self.lines.values()
         steps = [self.step, self.step_before, self.highest_before]
         steps += (step for each in lines for step in each[::2])
-        times = [
-            self.until,
-            self.stopped,
-            self.pace,
-            self.told,
-            *(line.at for line in lines),
-            *sum(self.again, ()),
-        ]
+        times = [self.until, self.stopped, self.pace, self.told, *sum(self.again, ())]
+        times += (line.at for line in lines)
         for one in self.unsure:
             times += [one.start, one.end, one.gpu_seconds]
         for each in self.recoveries:

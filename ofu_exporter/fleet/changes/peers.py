@@ -120,19 +120,15 @@ def compare_peers(
             hours[place] += each.hours
             if place in cells[group]:
                 jobs[place].add(group.job_id)
-    effects, rest = polished(cells)
+    all_effects, rest = polished(cells)
     effects = {
         place: effect
-        for place, effect in effects.items()
+        for place, effect in all_effects.items()
         if hours[place] >= FEWEST_HOURS and jobs[place]
     }
-    spread = PeerSpread.of(effects, rest)
+    spread, too_few = PeerSpread.of(effects, rest), len(hours) - len(effects)
     summary = PeerRow(
-        compared=compared,
-        of=of,
-        count=len(effects),
-        too_few_hours=len(hours) - len(effects),
-        spread=spread.between,
+        compared=compared, of=of, count=len(effects), too_few_hours=too_few, spread=spread.between
     )
     rows = (
         _judged(place, effect, spread, summary, hours[place], sorted(jobs[place]))

@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 
 MAX_PAGE_BYTES = 16 << 20
 """A page of 128 MIG instances and all fields has less than 4 MiB."""
-NO_PAGE = (None, ExporterPage([], Counter()))
 STEADY_CHANGES = 5
 """Number of early changes in a row after which it is certain that the other exporter collects more often than
 configured."""
