@@ -117,7 +117,7 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
         options["forward_only"],
         None if recompute is None else Recompute(recompute),
         options["gpu"],
-        _above_zero("gpus", options["gpus"]),
+        _counted_gpus(options["gpus"]),
         None if options["precision"] is None else precision_shares(options["precision"]),
         None if peak is None else peak * 1e12,
         options["tile_overhead"],
@@ -153,10 +153,10 @@ def _refuse_without_config(options: Mapping[str, Any]) -> None:
             raise ConfigError(f"--{name.replace('_', '-')} needs --config")
 
 
-def _above_zero(name: str, value: Any) -> Any:
-    if value is not None and not 0 < value < float("inf"):
-        raise ConfigError(f"{name}: {value!r} is not a number above 0")
-    return value
+def _counted_gpus(gpus: int | None) -> int | None:
+    if gpus is not None and not 0 < gpus < float("inf"):
+        raise ConfigError(f"gpus: {gpus!r} is not a number above 0")
+    return gpus
 
 
 def _check(facts: CauseFacts) -> None:

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio, honest_ratio
+from ofu_exporter.ofu.observed import total_sums
 from ofu_exporter.values import quantities
 from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import Adjusted, Compared, Reported
@@ -119,7 +120,7 @@ def merged_reported(reports: Sequence[ReportedMfu], gpus: float) -> ReportedMfu 
     outcomes: Counter[str] = Counter()
     for one in reports:
         outcomes.update(one.outcomes)
-    compared = Compared(*map(math.fsum, zip(*(one.total for one in reports), strict=True)))
+    compared = total_sums(one.total for one in reports)
     progress = [one.progress for one in reports if one.progress]
     error = compared.error(gpus)
     sums: dict[str, Any] = compared._asdict()

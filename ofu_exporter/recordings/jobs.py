@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ofu_exporter.recordings.recording import BAD_LINE, raw_lines
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import RECORDED, Job
 
 MOST_LINES = 100_000
 """Most jobs and reports that are read of one recording, because they are held in memory."""
@@ -54,15 +54,15 @@ class RecordedJobs:
     """Lines of jobs and reports that could not be read."""
 
 
-def read_jobs(path: Path, scheduler: str) -> RecordedJobs:
-    """Every job and report of a recording, as jobs of `scheduler`. Raises SourceError for any other file."""
+def read_jobs(path: Path) -> RecordedJobs:
+    """Every job and report of a recording. Raises SourceError for any other file."""
     jobs: list[RecordedJob] = []
     reports: list[RecordedReport] = []
     seconds, damaged = 0.0, 0
     for fields in _objects(path):
         try:
             if "job" in fields:
-                jobs.append(_job(fields["job"], scheduler))
+                jobs.append(_job(fields["job"]))
             elif "report" in fields:
                 reports.append(_report(fields["report"]))
             else:
@@ -86,10 +86,10 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
             yield fields
 
 
-def _job(line: Mapping[str, Any], scheduler: str) -> RecordedJob:
+def _job(line: Mapping[str, Any]) -> RecordedJob:
     texts: dict[str, Any] = {name: str(line[name]) for name in TEXTS if name in line}
     gpus = tuple(str(gpu) for gpu in line["gpus"])
-    job = Job(scheduler=scheduler, **texts)
+    job = Job(scheduler=RECORDED, **texts)
     return RecordedJob(job, gpus, _seconds(line["start"]), _seconds(line["end"]))
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
+from ofu_exporter.ofu.observed import total_sums
 from ofu_exporter.reports.cause_question import CauseQuestion, Inquiry
 from ofu_exporter.reports.coverage import (
     Coverage,
@@ -217,7 +218,7 @@ class Entry:
 
     def add(self, other: Entry) -> Entry:
         """Add the sums and counts of another entry of the same job, whose time is not in this one; returns itself."""
-        life = Compared(*map(sum, zip(self.coverage.life, other.coverage.total, strict=True)))
+        life = total_sums((self.coverage.life, other.coverage.total))
         self.coverage = self.coverage._replace(life=life)
         self.progress = self.progress.plus(other.progress)
         self.outcomes.update(other.outcomes)

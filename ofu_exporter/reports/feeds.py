@@ -192,7 +192,7 @@ class RecordedReports(OwnReports):
         from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs  # noqa: PLC0415 - only to replay
 
         try:
-            return read_jobs(self._path, RECORDED)
+            return read_jobs(self._path)
         except SourceError as error:
             log.warning("no recorded report is made: %s", error)
             return RecordedJobs((), (), 0.0, 0)

@@ -38,6 +38,7 @@ class Idle(str, Enum):
     __hash__ = str.__hash__
 
 
+_CPU_COLLECTIVE = re.compile(r"^(?:gloo|mpi|ucc):")
 _PAUSES = {
     Idle.CHECKPOINT: r"torch[./]save\b|save_(?:model_|sharded_)?checkpoint|checkpoint\w*[./:]+_?save|checkpoint_?sav"
     r"|dcp[._]save|serialization\.py\(\d+\): save|state_dict_saver",
@@ -193,9 +194,9 @@ def pauses(timeline: Timeline) -> list[Pause]:
     ]
 
 
-def event_counts(timeline: Timeline, pattern: re.Pattern[str]) -> dict[str, int]:
-    """How often events on the host with such names occurred."""
-    wanted = _ByName(timeline, pattern.search)
+def cpu_collectives(timeline: Timeline) -> dict[str, int]:
+    """How often collectives ran on the CPU, by their names."""
+    wanted = _ByName(timeline, _CPU_COLLECTIVE.search)
     counts: dict[str, int] = {}
     for events in timeline.events.values():
         for name in events.names:

@@ -15,7 +15,7 @@ from ofu_exporter.hardware import tiles
 from ofu_exporter.traces import formats, kernel_names
 from ofu_exporter.traces.families import Kind, collective_of, kind_of
 from ofu_exporter.traces.formats import Profile
-from ofu_exporter.traces.host import Launches, event_counts, pauses
+from ofu_exporter.traces.host import Launches, cpu_collectives, pauses
 from ofu_exporter.traces.ranks import MOST_COLLECTIVES, Collective
 from ofu_exporter.traces.seconds import IDLE_PART, Split, SplitTime, TimeCell
 from ofu_exporter.traces.sweep import NOTHING
@@ -33,7 +33,6 @@ from ofu_exporter.values.trace import (
 
 LONGEST_SECONDS = 86400.0
 """Kernels further apart than a day are of no one trace."""
-CPU_COLLECTIVES = re.compile(r"^(?:gloo|mpi|ucc):")
 _RANK = re.compile(r"rank[-_.]?(\d{1,6})", re.IGNORECASE)
 
 
@@ -69,7 +68,7 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> tuple[Profile, list[Gpu
 
 def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
     launches, paused = Launches(timeline), pauses(timeline)
-    counts = event_counts(timeline, CPU_COLLECTIVES)
+    counts = cpu_collectives(timeline)
     numbers = sorted(timeline.steps, key=timeline.steps.__getitem__)
     windows = _windows([timeline.steps[number] for number in numbers])
     until = float("inf")

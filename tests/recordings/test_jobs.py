@@ -35,7 +35,7 @@ def test_jobs_and_reports_are_read_as_they_were_written(path: Path) -> None:
     writer.put([{"report": later}, job_line(JOB), {"report": BODY}])
     writer.write([reading(0.0, 5.0), reading(5.0, 10.0)])
     writer.close()
-    played = read_jobs(path, "replay")
+    played = read_jobs(path)
     assert played.jobs == (JOB,)
     assert [report.body for report in played.reports] == [BODY, later], "by their end"
     assert (played.seconds, played.damaged) == (10.0, 0)
@@ -49,7 +49,7 @@ def test_who_replays_the_readings_passes_over_everything_else(path: Path) -> Non
 
 
 def test_a_recording_without_jobs_has_none(path: Path) -> None:
-    played = read_jobs(written(path, {"n": 0, "start": 0.0, "end": 5.0}, {"n": 0, "at": 7.0}), "x")
+    played = read_jobs(written(path, {"n": 0, "start": 0.0, "end": 5.0}, {"n": 0, "at": 7.0}))
     assert (played.jobs, played.reports, played.seconds) == ((), (), 7.0)
 
 
@@ -69,22 +69,22 @@ def test_a_recording_without_jobs_has_none(path: Path) -> None:
     ids=str,
 )
 def test_a_line_that_cannot_be_read_is_counted_and_left_out(path: Path, line: object) -> None:
-    played = read_jobs(written(path, line, job_line(JOB)), "replay")
+    played = read_jobs(written(path, line, job_line(JOB)))
     assert (played.jobs, played.damaged) == ((JOB,), 1)
 
 
 def test_a_reading_that_cannot_be_read_is_left_to_the_source_to_count(path: Path) -> None:
-    played = read_jobs(written(path, {"n": 0, "start": 0.0, "end": "late"}), "replay")
+    played = read_jobs(written(path, {"n": 0, "start": 0.0, "end": "late"}))
     assert (played.seconds, played.damaged) == (0.0, 0)
 
 
 def test_what_is_no_json_is_left_to_the_source_to_count(path: Path) -> None:
     with written(path, job_line(JOB)).open("a") as file:
         file.write("{\n[]\n" + "[" * 100_000 + "\n")
-    assert read_jobs(path, "replay").damaged == 0
+    assert read_jobs(path).damaged == 0
 
 
 def test_another_file_is_refused(path: Path) -> None:
     path.write_text("hello\n")
     with pytest.raises(SourceError):
-        read_jobs(path, "replay")
+        read_jobs(path)

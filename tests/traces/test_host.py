@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from ofu_exporter.traces.host import Idle, Launches, Scope, event_counts, pauses
+from ofu_exporter.traces.host import Idle, Launches, Scope, cpu_collectives, pauses
 from ofu_exporter.traces.sweep import NOTHING
 from ofu_exporter.traces.timeline import Timeline
 from ofu_exporter.values.trace import UNLIMITED
@@ -64,7 +62,7 @@ def test_of_two_pauses_at_once_the_foremost_counts_and_only_of_threads_that_laun
         (200.0, 210.0, Idle.CPU_COLLECTIVE),
         (220.0, 230.0, Idle.CPU_COLLECTIVE),
     ]
-    assert event_counts(made, re.compile("^gloo:")) == {"gloo:all_gather": 2}
+    assert cpu_collectives(made) == {"gloo:all_gather": 2}
 
 
 def test_a_call_that_copies_has_waited_only_where_it_took_long() -> None:

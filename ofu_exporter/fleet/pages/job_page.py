@@ -171,4 +171,4 @@ def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> Drawing:
     if len(gpus) > MOST_GPU_ROWS:
         shown = sorted(shown, key=level)[:MOST_GPU_ROWS]
     times = (job.begin[:16], job.end[:16])
-    return pictures.heat_map(shown, times, "OFU of the job's GPUs, a row each, hour by hour")
+    return pictures.heat_map(shown, times)

@@ -147,7 +147,7 @@ def sparkline(values: Values) -> Drawing | None:
     return Drawing(100, 30, label, "spark", [Shape("path", {"d": path})], is_stretched=True)
 
 
-def heat_map(rows: Sequence[tuple[str, Values]], times: tuple[str, str], label: str) -> Drawing:
+def heat_map(rows: Sequence[tuple[str, Values]], times: tuple[str, str]) -> Drawing:
     """A row of cells for each GPU, darker with more OFU, between two times; a cell that is not known is empty."""
     height = 34 + 9.0 * len(rows)
     top = round_up(
@@ -169,6 +169,7 @@ def heat_map(rows: Sequence[tuple[str, Values]], times: tuple[str, str], label: 
     for time, x, anchor in zip(times, (110, WIDTH), ("start", "end"), strict=True):
         shapes.append(words(time.replace("T", " "), x, height - 18, anchor))
     shapes.append(words(f"full colour: {top:.0%}", 110, height - 2, "start"))
+    label = "OFU of the job's GPUs, a row each, hour by hour"
     return Drawing(WIDTH, height, label, "heat", shapes)
 
 

@@ -58,7 +58,7 @@ class Follower:
 
 def _summary(text: str, job: JobFacts) -> Statement:
     step = _STEP.search(text)
-    forward = _amount(text, "fwd flops per GPU")
+    forward = _forward_flops(text)
     seconds = _time(text, "iter latency")
     if seconds is None:
         forward_seconds, backward_seconds = _time(text, "fwd latency"), _time(text, "bwd latency")
@@ -82,7 +82,8 @@ def _value(text: str, label: str, unit: str) -> re.Match[str] | None:
     return re.search(rf"{prefix}{label}{rest}([\d.]+)\s*{unit}", text, re.MULTILINE)
 
 
-def _amount(text: str, label: str) -> float:
+def _forward_flops(text: str) -> float:
+    label = "fwd flops per GPU"
     match = _value(text, label, "([KMGTP]?)")
     if match is None:
         raise ConfigError(f"DeepSpeed summary: `{label}` is missing")

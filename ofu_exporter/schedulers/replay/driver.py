@@ -10,7 +10,7 @@ from ofu_exporter import recordings, schedulers
 from ofu_exporter.errors import SchedulerError, SourceError
 from ofu_exporter.recordings.jobs import RecordedJob, RecordedJobs, read_jobs
 from ofu_exporter.schedulers.replay.options import Options as Options
-from ofu_exporter.values.job import RECORDED, Claim
+from ofu_exporter.values.job import Claim
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 
@@ -48,7 +48,7 @@ class Scheduler(schedulers.Scheduler):
 
     def _read(self) -> RecordedJobs:
         try:
-            return read_jobs(self._options.path, RECORDED)
+            return read_jobs(self._options.path)
         except SourceError as error:
             raise SchedulerError(SchedulerReason.BAD_ANSWER, error.detail) from error
 

@@ -184,7 +184,7 @@ def _driver_values(
 ) -> dict[int, float | int | str]:
     """The driver's values of an entity; a field without a value is left out."""
     try:
-        samples = engine.live([entity], fields)
+        samples = engine.live(entity, fields)
     except RefusedError:
         if len(fields) == 1:
             return {}

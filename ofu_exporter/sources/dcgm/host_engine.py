@@ -83,8 +83,8 @@ class HostEngine:
             if entry.entity.group in (dcgm.GPU_INSTANCE, dcgm.COMPUTE_INSTANCE)
         ]
 
-    def live(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
-        """Read values from the driver now; not for profiling fields.
+    def live(self, entity: Entity, fields: Sequence[int]) -> list[Sample]:
+        """Read values of an entity from the driver now; not for profiling fields.
 
         Raises ValueError for a profiling field, which would kill the host engine.
         """
@@ -92,9 +92,9 @@ class HostEngine:
             raise ValueError(
                 f"a live read of profiling fields would crash the host engine: {fields}"
             )
-        values = (dcgm.FieldValue2 * (len(entities) * len(fields)))()
-        pairs = (dcgm.EntityPair * len(entities))(*(dcgm.EntityPair(*each) for each in entities))
-        request = pairs, len(entities), dcgm.field_numbers(fields), len(fields), dcgm.LIVE_DATA
+        values = (dcgm.FieldValue2 * len(fields))()
+        pairs = (dcgm.EntityPair * 1)(dcgm.EntityPair(*entity))
+        request = pairs, 1, dcgm.field_numbers(fields), len(fields), dcgm.LIVE_DATA
         self.call("dcgmEntitiesGetLatestValues", *request, values)
         return [dcgm.decoded(Entity(raw.group, raw.number), raw) for raw in values]
 
@@ -110,14 +110,14 @@ class HostEngine:
             raise
         return watch
 
-    def unwatch(self, entities: Sequence[Entity], fields: Sequence[int]) -> None:
-        """End the sampling of these fields of these entities. Raises DcgmError only when the connection is gone.
+    def unwatch(self, entity: Entity, fields: Sequence[int]) -> None:
+        """End the sampling of these fields of an entity. Raises DcgmError only when the connection is gone.
 
         The host engine keeps watches by entity and field, so it does not matter which watch began them.
         """
         ended = FieldWatch(self, fields, 1.0)
         try:
-            ended.gather(entities)
+            ended.gather([entity])
         except RefusedError:
             pass
         finally:

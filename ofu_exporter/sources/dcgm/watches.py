@@ -222,7 +222,7 @@ class Watches:
             for watch in self._watches:
                 silent = [field for field in watch.fields if field not in self._brought[entity]]
                 if silent and entity in watch.entities:
-                    self._engine.unwatch([entity], silent)
+                    self._engine.unwatch(entity, silent)
             del self._trials[entity], self._brought[entity]
 
     def _note(self, sample: Sample, now: float) -> None:
@@ -245,7 +245,7 @@ class Watches:
         seconds = min(2 * before.seconds, MOST_RETRY_SECONDS) if before else RETRY_SECONDS
         for watch in self._watches:
             if entity in watch.entities:
-                self._engine.unwatch([entity], watch.fields)
+                self._engine.unwatch(entity, watch.fields)
         self.renew(entity)
         self._resting[entity] = _Rest(now + seconds, seconds)
 

@@ -15,7 +15,6 @@ from ofu_exporter.recordings.jobs import read_jobs
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.replay.options import Options as Options
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
@@ -107,7 +106,7 @@ def _round_began(path: Path, loop: bool, clock: Clock) -> float:
     """When the recording began, or the round of a loop that it is in now."""
     began = recordings.began(path, clock)
     elapsed = clock() - began
-    seconds = read_jobs(path, RECORDED).seconds if loop and elapsed > 0 else 0.0
+    seconds = read_jobs(path).seconds if loop and elapsed > 0 else 0.0
     return began + (elapsed // seconds * seconds if seconds > 0 else 0.0)
 
 

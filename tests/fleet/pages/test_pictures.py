@@ -69,7 +69,7 @@ def test_every_picture_is_well_formed_and_has_a_name(
     known = [(value, 2.0) for value in one if value is not None]
     dots = [dot("a<b&m", value, value / 2, 1.0, is_flagged=value > 0.5) for value, _ in known]
     for drawing in (
-        heat_map([("n1 0", one), ("n1 1", other)], ("2026-01-01T00:00", "later"), "GPUs"),
+        heat_map([("n1 0", one), ("n1 1", other)], ("2026-01-01T00:00", "later")),
         distribution(known),
         *filter(None, [scatter(dots)]),
     ):
@@ -81,7 +81,7 @@ def test_every_picture_is_well_formed_and_has_a_name(
 
 
 def test_a_gap_stays_a_gap() -> None:
-    cells = heat_map([("gpu", [0.1, None, 0.0])], ("2026-01-01T00:00", "2026-01-01T03:00"), "x")
+    cells = heat_map([("gpu", [0.1, None, 0.0])], ("2026-01-01T00:00", "2026-01-01T03:00"))
     drawn = picture(cells)
     assert drawn.count("<rect") == 2
     assert "2026-01-01 00:00" in drawn

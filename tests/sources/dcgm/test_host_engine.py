@@ -48,11 +48,11 @@ def test_live_values_of_a_profiling_field_are_never_asked_for(
 ) -> None:
     """The host engine, and all of its clients on the node, would end there."""
     with pytest.raises(ValueError, match="crash the host engine"):
-        engine.live([FIRST], [100, field])
+        engine.live(FIRST, [100, field])
 
 
 def test_live_values_of_the_rest_are(engine: HostEngine) -> None:
-    (clock, name) = engine.live([FIRST], [100, 50])
+    (clock, name) = engine.live(FIRST, [100, 50])
     assert (clock.value, name.value) == (1500, "NVIDIA H100 80GB HBM3")
 
 
@@ -123,7 +123,7 @@ def test_what_one_connection_watched_ends_with_it(engine: HostEngine) -> None:
 def test_fields_are_let_go_of_one_by_one(engine: HostEngine) -> None:
     library = double.load()
     engine.watch([FIRST, SECOND], [TENSOR, CYCLES], 1.0)
-    engine.unwatch([FIRST], [CYCLES])
+    engine.unwatch(FIRST, [CYCLES])
     watched = [(e, f) for e in (0, 1) for f in (TENSOR, CYCLES) if library.test_is_watched(1, e, f)]
     assert watched == [(0, TENSOR), (1, TENSOR), (1, CYCLES)]
 
