@@ -1,19 +1,21 @@
 """The errors of this program, and what the program does about each.
 
-OfuError ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
-├── HungError       a call, mostly of a file system, does not return: the caller goes on without it ├── SourceError
-a whole counter source cannot be used: the agent runs on and tries again ├── PageError       a page of metrics cannot be
-fetched: the caller goes on without it ├── DriverReplacedError  only a new process can use the new driver: the agent
-ends (exit 6) ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is
-tried again ├── SchedulerError  a scheduler does not say who has which GPU: its last answer counts for a while, GPUs
-stay measured ├── QueryError      a Prometheus does not answer a query: the caller goes on, and says what is missing └──
-ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
+- ConfigError: settings that cannot be used. The start fails (exit 2); at a reload the last good ones stay.
+- HungError: a call, mostly of a file system, does not return. The caller goes on without it.
+- SourceError: a whole counter source cannot be used. The agent runs on and tries again.
+- PageError: a page of metrics cannot be fetched. The caller goes on without it.
+- DriverReplacedError: only a new process can use the new driver. The agent ends (exit 6).
+- GpuError: one GPU cannot be measured. It is down with a reason, the others go on, it is tried again.
+- SchedulerError: a scheduler does not say who has which GPU. Its last answer counts for a while, GPUs stay measured.
+- QueryError: a Prometheus does not answer a query. The caller goes on, and says what is missing.
+- ReportError: what a job says of itself is refused. The job is told why, nothing is stored, it is counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from ofu_exporter.values.reasons import QueryReason, Reason, ReportRejection, SchedulerReason
 
@@ -45,13 +47,20 @@ class HungError(OfuError):
         )
 
 
-class SourceError(OfuError):
-    """A counter source that cannot be used as a whole."""
+ReasonT = TypeVar("ReasonT", Reason, SchedulerReason)
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
+
+class _ReasonedError(OfuError, Generic[ReasonT]):
+    """An error that ends with the advice of its reason."""
+
+    def __init__(self, reason: ReasonT, detail: str = "") -> None:
         super().__init__(f"{detail or reason.value}. {reason.advice}")
-        self.reason = reason
+        self.reason: ReasonT = reason
         self.detail = detail
+
+
+class SourceError(_ReasonedError[Reason]):
+    """A counter source that cannot be used as a whole."""
 
 
 class PageError(OfuError):
@@ -70,22 +79,12 @@ class DriverReplacedError(OfuError):
         super().__init__(f"the driver was replaced. {Reason.DRIVER_REPLACED.advice}")
 
 
-class GpuError(OfuError):
+class GpuError(_ReasonedError[Reason]):
     """One GPU that cannot be measured now."""
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
-        super().__init__(f"{detail or reason.value}. {reason.advice}")
-        self.reason = reason
-        self.detail = detail
 
-
-class SchedulerError(OfuError):
+class SchedulerError(_ReasonedError[SchedulerReason]):
     """A scheduler that does not say now which job has which GPU."""
-
-    def __init__(self, reason: SchedulerReason, detail: str = "") -> None:
-        super().__init__(f"{detail or reason.value}. {reason.advice}")
-        self.reason = reason
-        self.detail = detail
 
 
 class QueryError(OfuError):

@@ -221,12 +221,12 @@ def wrong_number(report: FleetReport) -> Iterator[Action]:
 
 def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
     """What these GPU-hours of some jobs cost at their mean price; None where one is not known."""
-    cost = held = 0.0
+    cost = held_hours = 0.0
     for row in rows:
         if row.cost is None:
             return None
-        cost, held = cost + row.cost, held + row.held_gpu_hours
-    return hours * cost / held if held else None
+        cost, held_hours = cost + row.cost, held_hours + row.held_gpu_hours
+    return hours * cost / held_hours if held_hours else None
 
 
 def jobs_named(rows: Sequence[JobRow]) -> str:

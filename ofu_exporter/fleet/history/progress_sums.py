@@ -71,11 +71,11 @@ class ProgressSums:
         if hours and reason in (NoProgress.STARTING, NoProgress.DONE_AGAIN):
             self.recovering[hour] = self.recovering.get(hour, 0.0) + hours
 
-    def cut(self, held: float) -> dict[NoProgress, float]:
+    def cut(self, held_hours: float) -> dict[NoProgress, float]:
         """What was lost of these GPU-hours, none of them twice."""
-        left, by_reason = held, {}
+        left, by_reason = held_hours, {}
         for reason in NoProgress:
-            lost = beyond_rounding(self.lost.get(reason.value, 0.0), held)
+            lost = beyond_rounding(self.lost.get(reason.value, 0.0), held_hours)
             by_reason[reason] = max(0.0, min(lost, left))
             left -= by_reason[reason]
         return by_reason

@@ -104,10 +104,10 @@ def served_columns(jobs: Iterable[PricedServed]) -> dict[str, float | None]:
     sums = [each.sums for each in members]
     priced = [each for each in members if each.price is not None and each.sums.held]
     joules = sum(each.joules for each in sums)
-    held, memory = sum(each.held for each in sums), sum(each.memory for each in sums)
+    held_hours, memory = sum(each.held for each in sums), sum(each.memory for each in sums)
     return {
         **{f"{kind}_tokens": kinds.get(kind) for kind in TOKEN_KINDS},
-        "serving_gpu_hours": held,
+        "serving_gpu_hours": held_hours,
         "serving_kwh": joules / JOULES_PER_KWH if joules else None,
         "idle_engine_kwh": sum(each.idle_joules for each in sums) / JOULES_PER_KWH
         if joules
@@ -116,14 +116,14 @@ def served_columns(jobs: Iterable[PricedServed]) -> dict[str, float | None]:
         if joules
         else None,
         "tokens_per_gpu_second": ratio(
-            sum(each.work(each.held_tokens) for each in sums), 3600 * held
+            sum(each.work(each.held_tokens) for each in sums), 3600 * held_hours
         ),
         "serving_cost": sum(_cost(each) for each in priced) if priced else None,
         "cost_per_million_tokens": _per_million(priced),
         "cost_per_million_prompt_tokens": _per_million(_of_role(priced, _PREFILL)),
         "cost_per_million_generation_tokens": _per_million(_of_role(priced, _DECODE)),
         "memory_ratio": ratio(sum(each.memory_busy for each in sums), memory)
-        if memory >= held / 2
+        if memory >= held_hours / 2
         else None,
     }
 

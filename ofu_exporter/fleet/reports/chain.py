@@ -68,10 +68,10 @@ def progress_of(
     of_jobs = []
     for job in jobs:
         sums = history.progress.get(job.history.key, ProgressSums())
-        held, price = job.row.held_gpu_hours, prices.of_mix(job.history.models)
-        lost = sums.cut(held) if sums.held else {}
+        held_hours, price = job.row.held_gpu_hours, prices.of_mix(job.history.models)
+        lost = sums.cut(held_hours) if sums.held else {}
         effective = job.row.effective_gpu_hours
-        of_jobs.append(JobProgress(held, effective, sums, lost, price, job.row))
+        of_jobs.append(JobProgress(held_hours, effective, sums, lost, price, job.row))
     return of_jobs
 
 
@@ -135,7 +135,7 @@ def no_progress_hours(row: ProgressRow) -> float:
 def _row(
     by: Literal["all", "user", "account", "job"], name: tuple[str, str], jobs: Sequence[JobProgress]
 ) -> ProgressRow:
-    held, watched = sum(job.held for job in jobs), sum(job.sums.held for job in jobs)
+    held_hours, watched = sum(job.held for job in jobs), sum(job.sums.held for job in jobs)
     are_watched = any(job.lost for job in jobs)
     states = any(job.states for job in jobs)
     used, whole = (sum(job.used for job in jobs), sum(job.effective for job in jobs))
@@ -152,8 +152,8 @@ def _row(
         by=by,
         cluster=name[0],
         name=name[1],
-        held_gpu_hours=held,
-        watched_ratio=min(1.0, watched / held) if held else None,
+        held_gpu_hours=held_hours,
+        watched_ratio=min(1.0, watched / held_hours) if held_hours else None,
         together_gpu_hours=sum(job.together for job in jobs) if are_watched else None,
         progress_gpu_hours=sum(job.progress for job in jobs) if are_watched and states else None,
         progress_effective_gpu_hours=used if are_watched else None,

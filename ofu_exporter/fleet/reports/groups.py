@@ -163,8 +163,8 @@ def days(
                 place = (day, job.row.cluster, job.row.account, model)
                 price = prices.of(model) if is_priced else None
                 by_place[place].append((sums.scaled(share), price))
-    held = [_held(place, by_place[place], target) for place in sorted(by_place)]
-    rows = [*held, *_free(history, jobs, prices)]
+    held_rows = [_held(place, by_place[place], target) for place in sorted(by_place)]
+    rows = [*held_rows, *_free(history, jobs, prices)]
     return sorted(
         rows, key=lambda row: (row.day, row.cluster, row.kind, row.account, row.model or "")
     )
@@ -211,15 +211,15 @@ def _by_cluster(
 
 def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> Iterator[DayRow]:
     """What no job held. A day of a cluster on which a job had GPUs of an unknown model has no such rows."""
-    held: dict[tuple[int, str, str], float] = defaultdict(float)
+    held_hours: dict[tuple[int, str, str], float] = defaultdict(float)
     unknown: set[tuple[int, str]] = set()
     for job in jobs:
         for day, sums in job.history.days.items():
             for model, share in _shares(job.history).items():
-                held[day, job.row.cluster, model] += sums.held * share
+                held_hours[day, job.row.cluster, model] += sums.held * share
                 if not model:
                     unknown.add((day, job.row.cluster))
-    free_of = {place: sums.installed - held[place] for place, sums in history.models.items()}
+    free_of = {place: sums.installed - held_hours[place] for place, sums in history.models.items()}
     over = _by_cluster((place, -hours) for place, hours in free_of.items() if hours < 0)
     left = _by_cluster((place, hours) for place, hours in free_of.items() if hours > 0)
     for (day, cluster, model), whole in sorted(history.models.items()):

@@ -90,12 +90,12 @@ def _hour(truth: JobTruth, fleet: SimulatedFleet, begin: int, end: int) -> HourO
     minutes = sum(truth.is_running[max(0, begin - start) : end - start])
     if not minutes:
         return None
-    held = truth.gpu_shares * minutes / _HOUR_MINUTES
+    held_hours = truth.gpu_shares * minutes / _HOUR_MINUTES
     ofu = truth.mean_share * truth.mean(MINUTE * begin, MINUTE * end) * _HOUR_MINUTES / minutes
     tensor_hz = fleet.nodes[next(iter(truth.job.devices))].tensor_clock_hz
     active = ofu * tensor_hz / truth.job.draft.clock_hz
     starts = truth.minutes.share(STARTS, begin - start, end - start) * truth.gpu_shares
-    works = 1.0 - starts / held
+    works = 1.0 - starts / held_hours
     engine, sm = (works * each for each in truth.busy(active / works if works else 0.0))
     lost = {
         "clock": active - ofu,
@@ -104,11 +104,11 @@ def _hour(truth: JobTruth, fleet: SimulatedFleet, begin: int, end: int) -> HourO
         "idle": 1.0 - engine,
     }
     return HourOfJob(
-        held=held,
-        observed=held,
-        utilized=held * ofu,
-        idle=starts if ofu else held,
-        lost={part: held * share for part, share in lost.items()},
+        held=held_hours,
+        observed=held_hours,
+        utilized=held_hours * ofu,
+        idle=starts if ofu else held_hours,
+        lost={part: held_hours * share for part, share in lost.items()},
     )
 
 

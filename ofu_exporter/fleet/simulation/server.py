@@ -155,10 +155,10 @@ class SimulatedServer(HistoryServer):
     def _add_served(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
         """Energy, and what its engines serve: they have requests all the time."""
         group, job = truth.job.draft.group, {"job_id": truth.job.draft.job_id}
-        held = _filled(hours, "held")
-        beside = {"held_gpu_hours": held}
+        held_hours = _filled(hours, "held")
+        beside = {"held_gpu_hours": held_hours}
         if group.watts is not None:
-            joules = {hour: group.watts * HOUR * each for hour, each in held.items()}
+            joules = {hour: group.watts * HOUR * each for hour, each in held_hours.items()}
             idle = {hour: value if hours[hour].idle else 0.0 for hour, value in joules.items()}
             self._add(queries.ENERGY.recorded, joules, **job)
             self._add(queries.IDLE_ENERGY.recorded, idle, **job)
@@ -167,8 +167,10 @@ class SimulatedServer(HistoryServer):
             return
         if group.watts is not None:
             beside["idle_engine_joules"] = dict.fromkeys(hours, 0.0)
-        beside["memory_gpu_hours"] = held
-        beside["memory_busy_gpu_hours"] = {hour: serves.memory * v for hour, v in held.items()}
+        beside["memory_gpu_hours"] = held_hours
+        beside["memory_busy_gpu_hours"] = {
+            hour: serves.memory * v for hour, v in held_hours.items()
+        }
         for quantity in served.BESIDE:
             self._add(quantity.recorded, beside.get(quantity.name, {}), **job)
         self._add(served.ROLES.recorded, dict.fromkeys(hours, 1.0), role=serves.role, **job)
