@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -118,10 +119,12 @@ def test_what_a_killed_run_left_is_gone_after_a_day(tmp_path: Path) -> None:
     (left,) = steps.parent.iterdir()
     other = steps.with_name("steps.of-somebody")
     other.touch()
+    now = time.time()
+    os.utime(left, (now - 80_000, now - 80_000))
     StepsFile(str(steps)).keep("", 6)
     assert left.exists(), "a slow disk may still be writing it"
     for each in (left, other):
-        os.utime(each, (0, 0))
+        os.utime(each, (now - 90_000, now - 90_000))
     StepsFile(str(steps)).keep("", 7)
     assert sorted(os.listdir(steps.parent)) == ["steps", "steps.of-somebody"]
 

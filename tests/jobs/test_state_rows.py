@@ -46,6 +46,15 @@ def test_the_jobs_of_a_file_are_listed_newest_first(path: Path, store: StateFile
     assert last_in_file(path) == (newer, TOTALS)
 
 
+def test_of_many_jobs_of_a_file_the_50_newest_are_listed(path: Path, store: StateFile) -> None:
+    jobs = [
+        TOTALS.model_copy(update={"job_id": str(n), "updated": TOTALS.updated + n})
+        for n in range(60)
+    ]
+    store.save(jobs, {}, NOW)
+    assert last_in_file(path) == tuple(jobs[:9:-1])
+
+
 def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path, store: StateFile) -> None:
     store.save([TOTALS], {}, NOW)
     assert find_in_file(path, "12") == (TOTALS,)

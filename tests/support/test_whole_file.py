@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,9 @@ def test_what_killed_writers_left_is_deleted_a_day_later(tmp_path: Path) -> None
         subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False)
     (tmp_path / "b.part").touch()
     left, fresh = (each for each in tmp_path.iterdir() if each.name != "b.part")
-    for old in (left, tmp_path / "b.part"):
-        os.utime(old, (0, 0))
+    now = time.time()
+    for each, seconds in ((left, 90_000), (tmp_path / "b.part", 90_000), (fresh, 80_000)):
+        os.utime(each, (now - seconds, now - seconds))
     with whole_file(tmp_path / "a") as file:
         file.write("text")
     assert {each.name for each in tmp_path.iterdir()} == {"a", "b.part", fresh.name}

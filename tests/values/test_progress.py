@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +52,9 @@ def test_how_far_a_job_has_come_survives_the_file() -> None:
         {"recoveries": (Recovery(-1.0, 1, 1),)},
         {"again": ((1.0, 2.0),) * 1000},
         {"run": "a\nb"},
-        {"run": "a" * 1000},
+        {"run": "a" * 257},
+        {"recoveries": (Recovery(1.0, 1, 1),) * 17},
+        {"until": 1.01e11},
     ],
 )
 def test_a_progress_that_no_agent_wrote_is_refused(wrong: dict[str, Any]) -> None:
@@ -59,6 +62,14 @@ def test_a_progress_that_no_agent_wrote_is_refused(wrong: dict[str, Any]) -> Non
     document["reported"]["progress"] |= json.loads(json.dumps(wrong))
     with pytest.raises(ValidationError, match="progress"):
         JobTotals.model_validate(document)
+
+
+def test_the_most_that_an_agent_writes_is_read() -> None:
+    most = replace(PROGRESS, run="a" * 256, recoveries=PROGRESS.recoveries * 16, until=1e11)
+    document = reporting(progress=most).model_dump_json()
+    reported = JobTotals.model_validate_json(document).reported
+    assert reported is not None
+    assert reported.progress == most
 
 
 def test_what_two_names_of_a_job_knew_is_added() -> None:

@@ -86,9 +86,14 @@ def test_what_may_be_another_number_is_refused(written: str) -> None:
 
 
 def test_units_of_flops_are_told_by_magnitude() -> None:
-    assert quantities.tflops(989.4) == 989.4
-    assert quantities.flops_per_second(4e14) == 4e14
-    assert quantities.flops_per_second(0.0) == 0.0
+    for rate in (989.4, 999_999.0):
+        assert quantities.tflops(rate) == rate
+    for rate in (4e14, 1e7, 0.0):
+        assert quantities.flops_per_second(rate) == rate
+    with pytest.raises(ValueError, match="is more than any GPU has"):
+        quantities.tflops(1e6)
+    with pytest.raises(ValueError, match="is less than any GPU has"):
+        quantities.flops_per_second(9.99e6)
     with pytest.raises(ValueError, match=r"if it is FLOP/s, give 989\.4"):
         quantities.tflops(989.4e12)
     with pytest.raises(ValueError, match=r"if it is TFLOP/s, give 4e\+14"):

@@ -9,6 +9,7 @@ import pytest
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.window import measure
 from ofu_exporter.values.clock_limit import ClockLimit
+from ofu_exporter.values.reading import Evidence
 from tests.helpers.values import H100_RATING, reading
 
 
@@ -36,3 +37,19 @@ def test_a_clock_that_was_read_may_be_13_percent_too_high(
     assert window is not None
     assert window.clock_method == ("cycles" if cycles else "polled")
     assert window.overstated == pytest.approx(lower)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "works"),
+    [
+        (Evidence(power_watts=199.0), False),
+        (Evidence(power_watts=200.0), True),
+        (Evidence(power_watts=650.0, power=0.49), False),
+        (Evidence(power_watts=60.0, power=0.5), True),
+        (Evidence(), False),
+    ],
+)
+def test_the_power_of_a_gpu_that_works_is_a_share_of_its_limit_or_200_watts(
+    evidence: Evidence, works: bool
+) -> None:
+    assert evidence.draws_power is works

@@ -34,6 +34,10 @@ def test_too_few_reads_tell_no_error_and_make_no_verdict(reads: int) -> None:
     assert found.verdict is Verdict.INSUFFICIENT_DATA
 
 
+def test_eight_reads_tell_an_error() -> None:
+    assert points(NOISY[:8]).error().method is ErrorMethod.ESTIMATED
+
+
 def test_one_window_without_an_error_costs_no_verdict() -> None:
     """One of 120: were its OFU wrong by 1, the mean were by 0.8 points."""
     known = Compared(0.5 * 595, 0.4 * 595, 595.0, 0.0)

@@ -51,6 +51,17 @@ def test_a_little_idle_time_is_no_matter(idle: float, is_told: bool) -> None:
     assert ("idle" in said(JobSums(80, 80, 40, idle=idle))) == is_told
 
 
+@every([(0.9, False), (1.0, True)])
+def test_nor_is_less_than_an_hour_of_a_short_job(idle: float, is_told: bool) -> None:
+    assert ("idle" in said(JobSums(2, 2, 1, idle=idle))) == is_told
+
+
+@every([(71, "In 71 of its 80 GPU-hours"), (72, "It held 72 GPU-hours and computed nothing")])
+def test_a_job_that_was_idle_for_nine_tenths_is_told_as_a_whole(idle: float, words: str) -> None:
+    signs = JobSigns(idle_gpus={("n7", "3"): 10})
+    assert said(JobSums(80, 80, 4, idle=idle), signs)["idle"].startswith(words)
+
+
 def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
     alert = Path(__file__).parents[3] / "helm/ofu-exporter/files/alerts/gpus-idle.yaml"
     words = " ".join(alert.read_text().split())
@@ -93,7 +104,11 @@ def test_what_a_trace_showed_is_told() -> None:
     }
 
 
-@every([{"<b>": 0.5}, {"host_bound": 0.04}])
+def test_a_twentieth_of_the_time_of_traces_is_told() -> None:
+    assert set(said(FINE, findings={"host_bound": 0.05})) == {"trace"}
+
+
+@every([{"<b>": 0.5}, {"host_bound": 0.049}])
 def test_what_is_no_finding_or_a_small_one_is_not_told(findings: dict[str, float]) -> None:
     assert said(FINE, findings=findings) == {}
 
