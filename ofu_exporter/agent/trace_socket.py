@@ -22,8 +22,8 @@ from ofu_exporter.agent import trace_files
 from ofu_exporter.agent.trace_desk import TraceDesk
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import daemon_messages
-from ofu_exporter.traces.daemon_messages import Registration
-from ofu_exporter.traces.registry import MOST_USERS, Peer
+from ofu_exporter.traces.daemon_messages import DaemonQuestion, Registration
+from ofu_exporter.traces.registry import MOST_USERS, Peer, Process
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,10 @@ class TraceSocket:
             self._desk.registry.refused["malformed"] += 1
             return
         process = self._desk.registry.take(message, peer, time.monotonic())
-        if process is None:
-            return
+        if process is not None:
+            self._answer(message, process, peer)
+
+    def _answer(self, message: Registration | DaemonQuestion, process: Process, peer: Peer) -> None:
         if isinstance(message, Registration):
             answer = daemon_messages.registered(1)
         else:

@@ -152,10 +152,7 @@ def utilization(
     if peak_flops is None:
         peak = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
     else:
-        try:
-            peak = quantities.flops_per_second(above_zero("peak_flops", peak_flops))
-        except ValueError as error:
-            raise ConfigError(f"peak_flops: {error}") from error
+        peak = _given_peak(peak_flops)
         warnings += peak_mistakes(gpu, precision, peak)
     try:
         rate = pace.steps_per_second(count)
@@ -169,6 +166,13 @@ def utilization(
     warnings += ratio_mistakes(mfu, hfu, number)
     tflops = model / number / 1e12
     return Utilization(mfu, hfu, peak, model, tflops, (*count.warnings, *warnings))
+
+
+def _given_peak(peak_flops: float) -> float:
+    try:
+        return quantities.flops_per_second(above_zero("peak_flops", peak_flops))
+    except ValueError as error:
+        raise ConfigError(f"peak_flops: {error}") from error
 
 
 def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:

@@ -96,17 +96,13 @@ def plan(
     With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers. Raises ConfigError for
     a tower, a target or a number of layers that the model does not have.
     """
-    if unknown := sorted(passes.frozen - {*towers}):
-        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
-    wanted = passes.recompute_layers
-    if wanted is not None and not 1 <= wanted <= layers:
-        raise ConfigError(f"recompute_layers: {wanted} is not between 1 and the model's {layers}")
+    _check(passes, towers, layers)
     counted = list(terms)
     adapters = list(_adapters(counted, passes.lora)) if passes.lora else []
     trained = {term.tower for term in adapters} if passes.lora else {*towers} - passes.frozen
     # A gradient passes through the trained towers, and through the last, which follows all the others.
     reached = {*trained, towers[-1]} if trained else set()
-    share = Fraction(wanted or layers or 1, layers or 1)
+    share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
     runs = []
     for number, term in enumerate([*counted, *adapters]):
         is_trained = number >= len(counted) if passes.lora else term.tower in trained
@@ -115,6 +111,15 @@ def plan(
         again = backward and _runs_again(term, passes.recompute, recompute_all)
         runs.append(TermPasses(term, backward, share if again else 0))
     return runs
+
+
+def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:
+    if unknown := sorted(passes.frozen - {*towers}):
+        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
+    recomputed = passes.recompute_layers
+    if recomputed is not None and not 1 <= recomputed <= layers:
+        wrong = f"{recomputed} is not between 1 and the model's {layers}"
+        raise ConfigError(f"recompute_layers: {wrong}")
 
 
 def _backward(term: Term, trained: bool) -> Exact:

@@ -99,13 +99,6 @@ def _resolve(
     resolved = resolve(stand_ins.under_their_jobs(ownership.claims, state.jobs), gpus)
     holders = {job.key: job for jobs in resolved.holders.values() for job in jobs}
     renamed = stand_ins.renamed(state.jobs, holders)
-    history = {
-        key: changed(
-            stand_ins.in_history(state.history.get(key, ()), renamed),
-            Holding(at.monotonic, resolved.holders.get(key, ()), key in resolved.waiting),
-        )
-        for key in present
-    }
     had, has = state.resolved.job_gpus(present), resolved.job_gpus(present)
     jobs = stand_ins.taken_over(state.jobs, renamed, at)
     kept, ends = _kept(had, has, renamed), _ends(ownership, holders, at)
@@ -119,10 +112,18 @@ def _resolve(
         ownership=ownership,
         resolved=resolved,
         resolved_for=gpus,
-        history=history,
+        history={key: _history(state, resolved, renamed, key, at) for key in present},
         rejected=_count_contested(state, resolved),
         credited=credited,
     )
+
+
+def _history(
+    state: OwnerState, resolved: Resolved, renamed: Renamed, key: GpuKey, at: Instant
+) -> Holdings:
+    before = stand_ins.in_history(state.history.get(key, ()), renamed)
+    jobs = resolved.holders.get(key, ())
+    return changed(before, Holding(at.monotonic, jobs, key in resolved.waiting))
 
 
 def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:

@@ -142,16 +142,9 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -
     uid = next((workload.uid for workload in newest_first if workload.uid), "")
     of_pod = [workload for workload in newest_first if workload.uid in ("", uid)]
     starts = [workload.started for workload in of_pod if workload.started is not None]
-    runs = [
-        member.running_since
-        for member in members
-        if member.workload in of_pod and member.running_since is not None
-    ]
-    restarts = [
-        member.restarts
-        for member in members
-        if member.workload in of_pod and member.restarts is not None
-    ]
+    of_run = [member for member in members if member.workload in of_pod]
+    runs = [member.running_since for member in of_run if member.running_since is not None]
+    restarts = [member.restarts for member in of_run if member.restarts is not None]
     return Job(
         scheduler=scheduler,
         job_id=f"{namespace}/{name}",
