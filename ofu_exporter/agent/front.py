@@ -39,22 +39,22 @@ class Front:
         self._access = build_access(settings)
         self._authority = settings.tls_client_ca
         web = read_web_config(settings.web_config_file)
-        self._reading = ReadAccess(web)
+        self._read_access = ReadAccess(web)
         self._listeners = Listeners(settings, web, given_sockets())
         records.page.certificate_expires = self._certificate_expires
-        host = host_and_port(settings.listen)[0]
+        host, _ = host_and_port(settings.listen)
         self._hosts = Hosts(settings.allowed_hosts, [host], settings.telemetry_path)
         app = self._app(records)
         if more is not None:
             app.include_router(more)
         self._server = Server(app, self._listeners, stop, connection_limit())
-        self._web = WebRenewal(web, self._reading, self._server, records.page.count_web_reload)
+        self._web = WebRenewal(web, self._read_access, self._server, records.page.count_web_reload)
 
     def _app(self, records: Records) -> FastAPI:
         reports = records.reports
         guard = Guard(self._access, reports.reject, work=reports.work)
         book = records.job_book()
-        app = create_app(records.page, book, reports, guard, self._reading, self._hosts)
+        app = create_app(records.page, book, reports, guard, self._read_access, self._hosts)
         if records.tracing is not None:
             app.include_router(records.tracing.routes())
         return app
@@ -75,7 +75,7 @@ class Front:
         return asyncio.create_task(self._server.serve())
 
     def begin_stop(self) -> None:
-        self._reading.begin_stop()
+        self._read_access.begin_stop()
 
     async def renew(self, settings: Settings) -> None:
         """Take the web configuration and certificates as they are now. Raises OfuError, and changes nothing then."""

@@ -148,7 +148,8 @@ def _stays_paused(own_file: Path, agent: str, patience: float) -> bool:
     try:
         _end(own_file, agent, min(patience, OTHERS_SECONDS))
     except OfuError:
-        if _value(agent, "ofu_exporter_paused")[0] != 1.0:
+        is_paused, _ = _value(agent, "ofu_exporter_paused")
+        if is_paused != 1.0:
             raise
         return True
     return False

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.values.text import first_names
@@ -187,10 +187,9 @@ class Fields:
             raise _unknown(unknown)
         return harmless
 
-    def _unread(self) -> tuple[list[str], list[tuple[str, str, str]]]:
-        """Fields that were not read, here and inside: those that can't change the count; and the name, the whole name
-        and the nearest known name of the others."""
-        harmless, unknown = list[str](), list[tuple[str, str, str]]()
+    def _unread(self) -> tuple[list[str], list[_UnknownField]]:
+        """Fields that were not read, here and inside: those that can't change the count, and the others."""
+        harmless, unknown = list[str](), list[_UnknownField]()
         for name, value in self._values.items():
             is_known = name in self._read or name in self._neutral or name.startswith("_")
             # An empty list or mapping (pruned_heads) has no entry that could change the count.
@@ -199,10 +198,11 @@ class Fields:
             if is_harmless(name, value):
                 harmless.append(f"{self._where}{name}")
             else:
-                unknown.append((name, f"{self._where}{name}", self._nearest(name)))
+                unknown.append(_UnknownField(name, f"{self._where}{name}", self._nearest(name)))
         for inner in self._read.values():
-            inside = inner._unread() if inner is not None else ([], [])
-            harmless, unknown = harmless + inside[0], unknown + inside[1]
+            if inner is not None:
+                harmless_inside, unknown_inside = inner._unread()
+                harmless, unknown = harmless + harmless_inside, unknown + unknown_inside
         return harmless, unknown
 
     def _nearest(self, name: str) -> str:
@@ -241,16 +241,24 @@ class Fields:
         return value
 
 
-def _unknown(fields: Sequence[tuple[str, str, str]]) -> ConfigError:
+class _UnknownField(NamedTuple):
+    name: str
+    path: str
+    """The name with those of the objects that it is in."""
+    near: str
+    """The nearest name that is known; empty where none is."""
+
+
+def _unknown(fields: Sequence[_UnknownField]) -> ConfigError:
     """The error for unknown fields: all of them at once, with the known ones that they may be meant for."""
-    meant = [f"{near} for {name}" for name, _, near in fields if near][:MOST_NAMED]
+    meant = [f"{field.near} for {field.name}" for field in fields if field.near][:MOST_NAMED]
     hint = f"; did you mean {' and '.join(meant)}?" if meant else "."
     if len(fields) == 1:
-        hint = f"; did you mean {fields[0][2]}?" if meant else "."
-    names = first_names([whole for _, whole, _ in fields], MOST_NAMED)
+        hint = f"; did you mean {fields[0].near}?" if meant else "."
+    names = first_names([field.path for field in fields], MOST_NAMED)
     verb = "is an unknown field" if len(fields) == 1 else "are unknown fields"
     it, changes = ("it", "changes") if len(fields) == 1 else ("they", "change")
-    flags = " ".join(f"--ignore-field {name}" for name, _, _ in fields[:MOST_NAMED])
+    flags = " ".join(f"--ignore-field {field.name}" for field in fields[:MOST_NAMED])
     return ConfigError(
         f"{names} {verb}, which may change the count{hint} If {it} {changes} no matrix product, ignore "
         f"{'it' if len(fields) == 1 else 'them'} by name ({flags}); --executed counts what torch executes."

@@ -116,7 +116,8 @@ def read(path: Path) -> Recording:
 
 def raw_lines(path: Path) -> Iterator[bytes]:
     """Every line after the header as it was written. Raises SourceError as `read` does."""
-    return _opened(path)[1]
+    _, lines = _opened(path)
+    return lines
 
 
 def _opened(path: Path) -> tuple[RecordingHeader, Iterator[bytes]]:

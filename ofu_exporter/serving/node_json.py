@@ -313,6 +313,7 @@ def idle_seconds(ofu: float, steps: Iterable[float | None]) -> float:
 
 def _job(view: JobView, history: History) -> NodeJob:
     job, reports, observed = view.job, view.reports, view.observed_seconds
+    ofu, _ = history.job(job.key, JOB_GROUP)
     return NodeJob(
         **{name: getattr(job, name) for name in JOB_TEXTS},
         job_name=job.name,
@@ -331,7 +332,7 @@ def _job(view: JobView, history: History) -> NodeJob:
         mfu_ratio=reports.recent_mfu_ratio if reports else None,
         verdict=reports.recent_verdict if reports else None,
         causes=reports.causes.fitting if reports and reports.causes else (),
-        last_hour=_rounded(history.job(job.key, JOB_GROUP)[0]),
+        last_hour=_rounded(ofu),
     )
 
 

@@ -117,7 +117,7 @@ def _compared(on_nodes: OnNodes) -> tuple[float | None, float | None]:
 
 def _job(on_nodes: OnNodes) -> TableRow:
     jobs = [job for _, job in on_nodes]
-    first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(on_nodes)[0]
+    first, ofu, (mfu, _) = jobs[0], total_ofu(jobs), _compared(on_nodes)
     gpus = math.fsum(job.gpu_count for job in jobs)
     hours = [(job.last_hour, job.gpu_count) for job in jobs]
     observed = math.fsum(job.observed_seconds for job in jobs)

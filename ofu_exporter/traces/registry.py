@@ -56,7 +56,7 @@ class ProcessRegistry:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
-        self._own_pod = self._groups("self")[1]
+        _, self._own_pod = self._groups("self")
         self._of_user: dict[int, dict[bytes, Process]] = {}
         self.refused: Counter[str] = Counter()
 

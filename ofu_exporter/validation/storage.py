@@ -78,7 +78,8 @@ class ResultsFile:
 def read(path: Path) -> tuple[ResultsHeader, list[Trial]]:
     """The header and the trials of a file. Raises ConfigError, which names the file."""
     with file_errors(path):
-        return _load(path)[:2]
+        header, trials, _ = _load(path)
+    return header, trials
 
 
 def encode(trial: Trial) -> dict[str, Any]:

@@ -172,7 +172,8 @@ def _quiet(points: Sequence[OfuPoint]) -> list[float]:
     if search is None:
         return []
     residuals = plan.residuals(prepared(points))
-    return _noise(plan, residuals, search.best(residuals), Likeness())[0]
+    rest, _ = _noise(plan, residuals, search.best(residuals), Likeness())
+    return rest
 
 
 def _described(

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.statements import JobFacts, Statement, number, some
@@ -54,11 +55,11 @@ class Follower:
         """
         parts = _line(line, self._job)
         if parts:
-            return _whole_step(parts, _times(_values(line)[1]))
+            return _whole_step(parts, _times(_logged(line).values))
         step = _STEP.search(line) if "perf/time_per_step:" in line else None
         if step is None:
             return None
-        seconds = _values(line)[1].get("perf/time_per_step", NULL)
+        seconds = _logged(line).values.get("perf/time_per_step", NULL)
         taken = None if seconds == NULL else number(seconds, "perf/time_per_step")
         return Statement(int(number(step[1], "step")), seconds=taken)
 
@@ -100,7 +101,7 @@ def _times(values: Mapping[str, str]) -> dict[str, float]:
 def _line(line: str, job: JobFacts) -> list[Statement]:
     if _KEY not in line:
         return []
-    step, values = _values(line)
+    step, values = _logged(line)
     seconds = values.get("perf/time_per_step", NULL)
     of_line = Statement(
         step=None if step is None else int(number(step, "step")),
@@ -113,11 +114,17 @@ def _line(line: str, job: JobFacts) -> list[Statement]:
     ]
 
 
-def _values(line: str) -> tuple[str | None, dict[str, str]]:
+class _Logged(NamedTuple):
     """The step of a line, and the values of its metrics as text."""
+
+    step: str | None
+    values: dict[str, str]
+
+
+def _logged(line: str) -> _Logged:
     if not line.lstrip().startswith("{"):
         step = _STEP.search(line)
-        return step[1] if step else None, dict(_PAIR.findall(line))
+        return _Logged(step[1] if step else None, dict(_PAIR.findall(line)))
     try:
         logged = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -127,7 +134,7 @@ def _values(line: str) -> tuple[str | None, dict[str, str]]:
         raise ConfigError(f"verl metrics: {data!r} is not an object")
     number_of_step = logged.get("step", data.get("training/global_step"))
     values = {key: str(value) for key, value in data.items()}
-    return None if number_of_step is None else str(number_of_step), values
+    return _Logged(None if number_of_step is None else str(number_of_step), values)
 
 
 def _with_mfu(of: Statement, value: float, job: JobFacts) -> Statement:

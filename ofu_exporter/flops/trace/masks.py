@@ -54,8 +54,9 @@ def mask_of(function: Callable[..., Any]) -> Mask | None:
     try:
         with _disable_current_modes(), PositionsBeyond():
             seen = {query: _seen(function, query) for query in QUERIES}
-            start = seen[FAR][0]
-            chunk = start - _seen(function, start - 1)[0] if start else 0
+            start, _ = seen[FAR]
+            before, _ = _seen(function, start - 1) if start else (0, 0)
+            chunk = start - before
     except (LookupError, RuntimeError, TypeError, ValueError):
         return None
     for mask in _candidates(*seen[FAR], chunk):
