@@ -95,5 +95,5 @@ def test_text_is_given_to_whoever_wants_it_more_than_json(accept: str, is_text: 
     assert prefers_text(accept) is is_text
 
 
-def test_an_endless_header_is_read_to_some_place() -> None:
-    assert len(wishes("a," * 10_000)) < 100
+def test_of_an_endless_header_32_wishes_are_read() -> None:
+    assert len(wishes("a," * 10_000)) == 32

@@ -78,6 +78,12 @@ def test_idle_time_ends_at_work_and_at_a_gap(steps: list[float | None]) -> None:
         assert last is None or last >= 0.001
 
 
+def test_a_thousandth_of_the_peak_is_work() -> None:
+    assert idle_seconds(0.0, [0.0, 0.001, 0.0009, 0.0]) == 20.0
+    assert idle_seconds(0.0009, [0.0]) == 10.0
+    assert idle_seconds(0.001, [0.0]) == 0.0
+
+
 def test_what_is_no_number_is_refused_from_another_agent(node: NodeJson) -> None:
     text = node.model_dump_json()
     assert NodeJson.model_validate_json(text) == node

@@ -33,6 +33,12 @@ def test_a_question_says_the_processes_and_the_job() -> None:
     assert messages.parsed(question(1001, 12, 11, 1)) == DaemonQuestion(3, 1001, (12, 11, 1))
 
 
+def test_a_question_names_64_processes_at_most() -> None:
+    assert messages.parsed(question(1001, *range(64))) == DaemonQuestion(3, 1001, (*range(64),))
+    with pytest.raises(ValueError, match="it says 65 processes"):
+        messages.parsed(question(1001, *range(65)))
+
+
 @every(
     [
         b"",

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ofu_exporter.traces import job
+from ofu_exporter.traces.findings import Waiting
 from ofu_exporter.traces.ranks import Collective, waiting
 from ofu_exporter.values.trace import TraceResult
 from tests.traces.trace_maker import ADD, ALL_REDUCE, COMPUTE, NCCL, PRODUCT, Maker
@@ -71,3 +72,25 @@ def test_ranks_without_common_collectives_say_nothing() -> None:
     assert waiting({0: one}) is None
     assert waiting({}) is None
     assert waiting({0: one[:2], 1: one[:2]}) is None
+
+
+def test_three_common_collectives_are_enough() -> None:
+    """Of 5 us each on rank 0, which waited 2 of them for rank 1 each time."""
+    one = [Collective("all-reduce", 0, 10.0 * n, 10.0 * n + 5) for n in range(3)]
+    late = [each._replace(start=each.start + 2) for each in one]
+    assert waiting({0: one, 1: late}) == Waiting(1, 6 / (15 + 9), 3, 3)
+
+
+@pytest.mark.parametrize(("late", "slowest"), [(6, 1), (5, None)])
+def test_a_rank_is_slow_that_is_last_in_three_of_five_collectives(
+    late: int, slowest: int | None
+) -> None:
+    ranks = {
+        rank: [
+            Collective("all-reduce", 0, 10.0 * n + 2 * ((n < late) == bool(rank)), 10.0 * n + 5)
+            for n in range(10)
+        ]
+        for rank in (0, 1)
+    }
+    waited = waiting(ranks)
+    assert (waited and waited.rank) == slowest

@@ -68,9 +68,9 @@ def test_idle_time_is_what_the_host_was_in_until_the_next_launch(
 
 
 def test_work_that_was_queued_and_waited_is_told_from_work_that_was_not_launched() -> None:
-    """Launched before the first kernel had ended, it ran 5 us after that, or 50."""
-    soon = split((PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 17.0, 25.0, 40.0))
-    late = split((PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 1.0, 70.0, 80.0))
+    """Launched before the first kernel had ended, it ran 10 us after that, or later."""
+    soon = split((PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 17.0, 30.0, 40.0))
+    late = split((PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 1.0, 30.1, 80.0))
     why = [{cell.idle for cell in each.cells if cell.kind == IDLE_PART} for each in (soon, late)]
     assert why == [{Idle.BETWEEN_LAUNCHES}, {Idle.OTHER_STREAM}]
 

@@ -45,7 +45,6 @@ FIRST_OPERAND = {
     "aten::_addmm_activation": 1,
 }
 """Operators that are one product, and which of their inputs is its first operand."""
-MOST_MICROSECONDS = 1e15
 LONGEST_NAME = 300
 _IDS = ("External id", "external id")
 _LAUNCHES = ("cuda_runtime", "cuda_driver")
@@ -255,9 +254,8 @@ def _thread(event: Mapping[str, Any]) -> tuple[int | str, int | str]:
 
 def _seconds(microseconds: object) -> float:
     """Seconds; 0 for a value that is no duration."""
-    if isinstance(microseconds, (int, float)) and 0 <= microseconds <= MOST_MICROSECONDS:
-        return microseconds / 1e6
-    return 0.0
+    ran = interval(0.0, microseconds)
+    return ran[1] / 1e6 if ran else 0.0
 
 
 def _product(arguments: Mapping[str, Any], first: int) -> Gemm | str:

@@ -99,7 +99,7 @@ def test_a_fleet_without_stories_says_so_in_one_line_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_fleet", "rested", "is_told"), [(8, 1.0, 1), (8, 0.9, 0), (1500, 1.4, 0)]
+    ("of_fleet", "rested", "is_told"), [(8, 1.0, 1), (8, 0.9, 0), (1500, 1.4, 0), (1500, 1.6, 1)]
 )
 def test_less_than_an_hour_or_a_thousandth_is_not_worth_a_line(
     of_fleet: float, rested: float, is_told: bool
@@ -165,7 +165,7 @@ def test_more_stories_than_lines_leave_room_for_a_wrong_number() -> None:
     assert kinds == [*["held_idle"] * 4, "wrong_number"]
 
 
-@pytest.mark.parametrize(("ratio", "kinds"), [(0.3, ["traced"]), (0.05, [])])
+@pytest.mark.parametrize(("ratio", "kinds"), [(0.3, ["traced"]), (0.1, ["traced"]), (0.099, [])])
 def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_most(
     ratio: float, kinds: list[str]
 ) -> None:
@@ -173,8 +173,8 @@ def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_m
     found = acted(*GOOD, made).actions
     assert [each.kind for each in found] == kinds
     for each in found:
-        assert each.gpu_hours == pytest.approx(300)
-        assert "cpu_collectives, at most 30.0% of their time" in each.why
+        assert each.gpu_hours == pytest.approx(1000 * ratio)
+        assert f"cpu_collectives, at most {ratio:.1%} of their time" in each.why
 
 
 def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:

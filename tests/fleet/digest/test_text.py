@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.result import Digest, Rank
-from ofu_exporter.fleet.digest.text import file_name, page, place, subject, text, write_digests
+from ofu_exporter.fleet.digest.text import (
+    file_name,
+    page,
+    place,
+    short,
+    subject,
+    text,
+    write_digests,
+)
 from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import job
 from tests.helpers.browser import BROWSER, seen, violations, with_script
@@ -79,6 +87,13 @@ def test_equal_advice_on_jobs_of_one_name_is_given_once() -> None:
     assert said.count("Usual reasons are") == 1
     assert "train-ada (and 19 more of this name): OFU 12.5%" in said
     assert "and 15 more, with less waste or exempt." in said
+
+
+def test_twelve_pieces_of_advice_are_given_and_five_in_a_few_lines() -> None:
+    sums, others = JobSums(8, 8, 1), ("ada", "lab", "gpu", "", "slurm", "")
+    jobs = [job(str(n), "ada", sums, names={(f"run {n}", *others): 3}) for n in range(20)]
+    assert text(first(*jobs), 5).count("Usual reasons are") == 12
+    assert short(first(*jobs)).count("Usual reasons are") == 5
 
 
 def test_exempt_jobs_are_said_to_be_so() -> None:
@@ -232,7 +247,7 @@ def test_a_hostile_name_is_one_short_plain_part_of_a_path(name: str) -> None:
     assert PurePosixPath(made).name == made
     assert made.isascii()
     assert made.isprintable()
-    assert len(made) < 120
+    assert len(made) <= len("~") + 40 + len(file_name("").partition("~")[2])
     assert made[0].isalnum()
 
 
