@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.agent import tracing
+from ofu_exporter.agent import build, tracing
 from ofu_exporter.agent.build import build_attribution, custom_rows, report_policy, what_is_sampled
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.settings import Configured, GpuSetting, Settings
@@ -67,3 +67,13 @@ def test_traces_are_asked_for_in_a_folder_or_by_an_abstract_name(
     )
     tracing.Tracing(given, lambda: None, lambda *_: None).start()
     assert bound == [None if is_abstract else tmp_path / "s"]
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "connections"), [(10, 16), (34, 17), (1000, 500), (1 << 20, 512)]
+)
+def test_half_of_the_descriptors_are_for_connections(
+    descriptors: int, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "raise_descriptor_limit", lambda: descriptors)
+    assert build.connection_limit().most == connections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -92,6 +93,11 @@ def test_a_folder_that_others_could_manage_is_refused(
         assert (wrong not in said.stderr) == is_taken, said.stderr
         if is_taken:
             assert "Error" not in said.stderr
+
+
+def test_everybody_may_add_files_and_nobody_list_or_remove_those_of_others(tmp_path: Path) -> None:
+    trace_files.prepare(tmp_path / "traces", needs_own=True)
+    assert stat.S_IMODE((tmp_path / "traces").stat().st_mode) == 0o1733
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

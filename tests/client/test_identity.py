@@ -58,6 +58,7 @@ def test_the_process_with_local_rank_0_speaks_for_its_node(
     [
         ({"OFU_RUN": " mine ", "WANDB_RUN_ID": "w"}, {"run": "mine"}),
         ({"WANDB_RUN_ID": "w"}, {"run": "w"}),
+        ({"OFU_RUN": "x" * 256}, {"run": "x" * 256}),
         ({"OFU_RUN": "x" * 257}, {}),
         ({"OFU_RUN": "a\tb"}, {}),
         ({}, {}),
@@ -129,7 +130,7 @@ def test_a_model_that_the_program_names_is_kept(monkeypatch: pytest.MonkeyPatch)
     assert given._facts == {"model": {"recipe": "other"}}
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"\xff", b" " * 300_000])
+@pytest.mark.parametrize("content", [None, b"{", b"\xff", b"{}".ljust(200_001)])
 def test_a_recipe_that_cannot_be_read_is_said_once(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -143,3 +144,9 @@ def test_a_recipe_that_cannot_be_read_is_said_once(
         assert reporter(monkeypatch, str(path))._facts == {}
     lines = [each for each in caplog.messages if each.startswith("OFU_EXPORTER_RECIPE is left out")]
     assert len(lines) == 1
+
+
+def test_a_recipe_may_have_200_000_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_bytes(b"{}".ljust(200_000))
+    assert reporter(monkeypatch, str(path))._facts == {"model": {"recipe": {}}}

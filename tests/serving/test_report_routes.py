@@ -83,6 +83,11 @@ def test_what_is_no_report_is_refused_with_its_problems_and_counted(
     assert reports.rejected == {"malformed": 1}
 
 
+def test_of_many_problems_ten_are_told(client: Client) -> None:
+    body = json.dumps({"job_id": "103", "mfu": 0.4, **{f"x{n}": 1 for n in range(12)}}).encode()
+    assert len(answer(client, body)[1]["detail"]) == 10
+
+
 def test_a_report_with_a_key_twice_is_of_no_job(client: Client, reports: ReportBook) -> None:
     told = answer(client, b'{"job_id": "103", "job_id": "104", "mfu": 0.4}')[1]["detail"]
     why = "JSON decode error: the key 'job_id' is there twice"

@@ -54,10 +54,10 @@ def test_one_bad_hour_two_gpus_and_equal_gpus_say_nothing() -> None:
 
 
 def test_idle_is_measured_at_0_and_long_enough_and_unknown_is_not_idle() -> None:
-    ofu: list[float | None] = [0.3] * 5 + [0.0] * 20 + [0.3] + [0.0] * 3 + [None] * 20
+    ofu: list[float | None] = [0.3] * 5 + [0.0] * 10 + [0.3] + [0.0] * 9 + [None] * 20
     (found,) = idle_stretches(points([8.0] * len(ofu), ofu), STEP)
-    assert (found.start, found.end) == ("1970-01-01T00:05:00Z", "1970-01-01T00:25:00Z")
-    assert found.minutes == 20
+    assert (found.start, found.end) == ("1970-01-01T00:05:00Z", "1970-01-01T00:15:00Z")
+    assert found.minutes == 10
 
 
 def test_a_job_that_holds_fewer_gpus_for_a_while_was_restarted_or_lost_some() -> None:
