@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.validation import Machine, Mark, Product, cuda
@@ -64,6 +65,8 @@ def measure(
     found = [of_pair(marks, first, second) for first, second in by_pair]
     for number, (alone, beside) in enumerate(found, start=1):
         say(f"pair {number}: without {alone:.2f}/s, with {beside:.2f}/s")
+    for turn in turns:
+        say(slowest(marks, turn))
     return found
 
 
@@ -91,6 +94,14 @@ def _rate(marks: Sequence[Mark], turn: Turn) -> float:
     """Launches per second inside a turn."""
     inside = [m for m in marks if turn.start + EDGE_SECONDS <= m.at <= turn.end - EDGE_SECONDS / 5]
     return (inside[-1].launches - inside[0].launches) / (inside[-1].at - inside[0].at)
+
+
+def slowest(marks: Sequence[Mark], turn: Turn) -> str:
+    """When the slowest chunk of a turn ended, and its launches per second: a loss may be one stall."""
+    inside = [mark for mark in marks if turn.start <= mark.at <= turn.end]
+    chunks = [((b.launches - a.launches) / (b.at - a.at), b.at) for a, b in pairwise(inside)]
+    rate, at = min(chunks)
+    return f"{'with' if turn.beside else 'without'}: {rate:.2f}/s after {at - turn.start:.2f} s"
 
 
 def cost(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:

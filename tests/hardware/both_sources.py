@@ -179,7 +179,10 @@ def compared(found: Mapping[str, Sequence[Window]]) -> Mapping[str, Any]:
             for name, f in found.items()
         },
         "all": {
-            name: [(w.start, w.end, w.utilization, w.tensor_active, w.sm_clock_hz) for w in each]
+            name: [
+                (w.start, w.end, w.utilization, w.tensor_active, w.sm_clock_hz, w.stderr)
+                for w in each
+            ]
             for name, each in found.items()
         },
     }

@@ -125,8 +125,8 @@ def second_hour(folder: Path, name: str) -> None:
     """Products with what predicts their error, and the ways of training with a ratio."""
     steps = json.loads((folder / "second-hour.json").read_text())["steps"]
     answers = {step: steps.get(step, {}).get("answer", {}) for step in ("clock-error", "honest")}
-    clock = answers["clock-error"]
-    _write(f"{name}-clock.json", map(partial(_told, clock), clock.get("by_product", ())))
+    if clock := answers["clock-error"]:
+        _write(f"{name}-clock.json", map(partial(_told, clock), clock.get("by_product", ())))
     cases = ({"case": case, **told} for case, told in answers["honest"].items())
     _write(f"{name}-honest.json", (case for case in cases if case.get("mfu_over_ofu")))
     if (log := folder / "raw/honest.gpm").exists():

@@ -108,7 +108,7 @@ def test_honest_training_is_not_accused_and_recomputation_is_found() -> None:
     verdicts = {row["case"]: judged(row["mfu"], row["ofu"]) for row in recorded("h200-honest.json")}
     assert verdicts.pop("full recompute") is Verdict.MFU_BELOW_OFU
     assert verdicts.pop("FP8") is Verdict.MFU_ABOVE_OFU  # against the peak of BF16
-    assert len(verdicts) == 11
+    assert len(verdicts) == 14
     assert set(verdicts.values()) == {Verdict.AGREE}
 
 
