@@ -258,11 +258,11 @@ COVERED = Quantity(
 
 SIZE = Quantity(
     "size",
-    f"max by ({JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
-    f"max_over_time(({over_nodes('rate(ofu_job_held_gpu_seconds_total{CLUSTER}[5m])')}){WITHIN})",
+    f"max by ({JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m[59m59s999ms]))",
+    f"max_over_time(({over_nodes('rate(ofu_job_held_gpu_seconds_total{CLUSTER}[5m])')})[59m59s999ms:1m])",
     is_always_there=True,
 )
-"""GPUs of a job."""
+"""GPUs of a job, looked for every minute: few looks see all of those of one that lasts some minutes."""
 
 _RAW_OBSERVED = over_nodes("rate(ofu_job_gpu_seconds_total{CLUSTER}[5m])")
 _RAW_UTILIZED = over_nodes("rate(ofu_job_utilization_seconds_total{CLUSTER}[5m])")

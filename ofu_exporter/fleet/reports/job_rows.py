@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import median_high
 
 from ofu_exporter.fleet.answer import MissingRow
 from ofu_exporter.fleet.chunks import MissingChunk
@@ -112,8 +112,11 @@ def names_of(job: JobHistory) -> dict[str, str]:
 
 
 def _gpus(sizes: list[float]) -> float | None:
-    """The median over hours of the most GPUs in the hour; a whole number where it nearly is one."""
+    """The median over hours of the most GPUs in the hour; a whole number where it nearly is one.
+
+    The two least are left out where there are more: as the job began and ended, a part of its GPUs was seen.
+    """
     if not sizes:
         return None
-    middle = median(sizes)
+    middle = median_high(sorted(sizes)[2:] or sizes)
     return float(round(middle)) if abs(middle - round(middle)) < 0.02 * middle else middle

@@ -14,14 +14,18 @@ import pytest
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.history.prices import Prices
+from ofu_exporter.fleet.reports.job_rows import job_row
 from tests.deploy.monitoring import VictoriaMetrics
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
+    ENGINES,
     HOUR,
     IDLE_WATTS,
     ScheduledJob,
     StoredNode,
+    Twice,
     labelled,
     pages,
     read_in,
@@ -160,6 +164,25 @@ def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHi
     assert {*job.causes} == {"sparse_peak"}
     assert {*job.models} == {H100}
     assert {*history.jobs[ClusterJob("b", "1")].models} == {A100}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_short_jobs_have_all_of_their_gpus_however_hours_cut_them(
+    tmp_path: Path, engine: str
+) -> None:
+    lives = (0.95, 1.95), (2.95, 4.05), (4.95, 5.05), (6.5, 6.5 + 1 / 12)
+    jobs = [ScheduledJob(str(n), "eve", (N1,), *life, 0.4) for n, life in enumerate(lives)]
+    span = (BEGIN, BEGIN + 8 * HOUR)
+    rules = " ".join((queries.SIZE.recorded, hourly()))
+    twice = Twice.of(pages((N1,), jobs, 8), span, rules, lambda name: tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    with (
+        twice.served(engine, tmp_path / "empty") as server,
+        reading(server.url) as reader,
+    ):
+        found = read_history(reader, *span)
+    rows = [job_row(job, found.clock, None, Prices()) for job in found.jobs.values()]
+    assert {row.job_id: row.gpus for row in rows} == dict.fromkeys(map(str, range(4)), 4.0)
 
 
 def test_what_cost_most_in_the_traces_of_a_job_is_its_share_of_them(history: FleetHistory) -> None:
