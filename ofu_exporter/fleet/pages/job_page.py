@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.fleet.pages import pictures
 from ofu_exporter.fleet.pages.document import ReportSection
 from ofu_exporter.fleet.pages.pictures import PictureLine, TimeAxis, TimePicture, over_time
-from ofu_exporter.fleet.reports.figures import NONE, gpu_count, rounded, share
+from ofu_exporter.fleet.reports.figures import NONE, gpu_count, gpus, rounded, share
 from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
@@ -98,7 +98,7 @@ def _over_time(points: Sequence[PointRow]) -> TextTable:
         ]
         bar = "" if means[1] is None else "#" * round(40 * min(means[1], 1.0))
         lost = _largest_loss(part)
-        rows.append((part[-1].time, rounded(means[0]), *map(share, means[1:]), lost, bar))
+        rows.append((part[-1].time, gpus(means[0]), *map(share, means[1:]), lost, bar))
     heads = ("until", "GPUs", "OFU", "MFU", "activity", "clock", "largest loss", "OFU, # = 2.5 %")
     return TextTable(heads, (LEFT, *[RIGHT] * 5, LEFT, LEFT), rows)
 

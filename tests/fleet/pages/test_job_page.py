@@ -31,3 +31,9 @@ def test_the_text_names_the_largest_loss_of_each_stretch() -> None:
     )
     assert "idle 40.0%" in first
     assert all("idle 40.0%" in line for line in others)
+
+
+def test_a_stretch_of_a_job_on_a_part_of_a_gpu_has_that_part() -> None:
+    points = [point.model_copy(update={"gpus": 3 / 7}) for point in STORY.points]
+    rows = job_text(STORY.model_copy(update={"points": points})).partition("Over time, ")[2]
+    assert [line.split()[1] for line in rows.splitlines()[3:6]] == ["0.43"] * 3
