@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,19 @@ def test_the_socket_is_where_the_agent_would_listen_and_stops_with_it() -> None:
     lines = (SYSTEMD / "ofu-exporter.socket").read_text().splitlines()
     assert f"ListenStream={DEFAULT_LISTEN}" in lines
     assert "StopPropagatedFrom=ofu-exporter.service" in lines
+
+
+@pytest.mark.parametrize("name", ["ofu-report", "ofu-digest"])
+def test_a_week_is_as_long_as_a_report_of_7_days_where_clocks_are_set(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an hour of the week in which summer ends would be in no report, and one of spring in two."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    (monday,) = re.findall(r"^OnCalendar=(.+)$", (SYSTEMD / f"{name}.timer").read_text(), re.M)
+    days = ("--iterations=2", "--base-time=2026-10-18 12:00")
+    told = run(need("systemd-analyze"), "calendar", *days, monday).stdout
+    before, after = re.findall(r"\(in UTC\): Mon ([\d-]+ [\d:]+)", told)
+    assert datetime.fromisoformat(after) - datetime.fromisoformat(before) == timedelta(days=7)
 
 
 STRICTER = (SYSTEMD / "ofu-exporter.service.d" / "stricter.conf").read_text()
