@@ -70,3 +70,8 @@ def test_the_accelerators_of_other_vendors_are_told_apart(name: str, vendor: str
 
 def test_no_model_of_the_table_is_another_vendors() -> None:
     assert [name for row in ROWS for name in row.names if other_vendor(name)] == []
+
+
+def test_a_card_that_passes_for_another_is_not_meant_by_the_others_name() -> None:
+    assert any("-as-" in row.key for row in ROWS)
+    assert by_short_name("h200") == ("NVIDIA H200", ("H200-NVL",))

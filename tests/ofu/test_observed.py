@@ -66,13 +66,16 @@ def test_a_pause_that_is_left_out_does_not_dilute_the_seconds_beside_it() -> Non
     assert sums.error().edges == pytest.approx(0.03, abs=0.01)
 
 
-def test_a_window_that_begins_with_the_report_tells_how_the_next_one_lay() -> None:
-    """The report ends 2 s into a window of 5 s that did half as much."""
+@pytest.mark.parametrize("start", [0.0, 15.0])
+def test_a_window_that_begins_with_the_report_tells_how_the_next_one_lay(start: float) -> None:
+    """The report ends 2 s into a window of 5 s that did half as much; the first window may be the GPU's first."""
+    change = start + 5.0
 
-    def load(start: float, end: float) -> float:
-        return 0.2 * max(0.0, min(end, 20.0) - start) + 0.1 * max(0.0, end - max(start, 20.0))
+    def load(begin: float, end: float) -> float:
+        fast = max(0.0, min(end, change) - begin)
+        return 0.2 * fast + 0.1 * max(0.0, end - max(begin, change))
 
-    sums = observed(usage(load, 5.0, 60.0, off=0.0), 15.0, 22.0)
+    sums = observed(usage(load, 5.0, 60.0, off=0.0), start, start + 7.0)
     assert sums.utilization_seconds == pytest.approx(5 * 0.2 + 2 * 0.2)
 
 

@@ -111,6 +111,15 @@ def test_an_mfu_is_posted_as_one_and_no_step_as_none(server: ReportServer, desk:
     assert not {"tflops_per_gpu", "step"} & report.keys()
 
 
+def test_the_flops_of_a_token_go_with_a_rate_of_tokens_and_with_nothing_else(
+    server: ReportServer, desk: Desk
+) -> None:
+    desk.poster.facts = {**desk.poster.facts, "flops_per_token": 6e9}
+    desk.poster.take(Call(desk.at + 12, {"tokens_per_second": 9e4}, start=desk.at))
+    desk.poster.take(Call(desk.at + 24, {"mfu": 0.4}, start=desk.at + 12))
+    assert [report.get("flops_per_token") for report in server.reports] == [6e9, None]
+
+
 def test_shorter_ones_are_averaged_and_the_rest_is_posted_at_the_end(
     server: ReportServer, desk: Desk
 ) -> None:
