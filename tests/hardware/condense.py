@@ -2,8 +2,8 @@
 
     python -m tests.hardware.condense FOLDER
 
-Or, of what `second_hour.py` left there, tests/measured/NAME-clock.json, NAME-honest.json and
-NAME-refreshes.json:
+Or, of what `second_hour.py` left there, tests/measured/NAME-clock.json, NAME-honest.json, NAME-refreshes.json,
+NAME-trace.json and NAME-sources.json, as far as their steps ran:
 
     python -m tests.hardware.condense FOLDER NAME
 
@@ -124,14 +124,28 @@ def _write(name: str, rows: Iterator[Row]) -> None:
 def second_hour(folder: Path, name: str) -> None:
     """Products with what predicts their error, and the ways of training with a ratio."""
     steps = json.loads((folder / "second-hour.json").read_text())["steps"]
-    answers = {step: steps.get(step, {}).get("answer", {}) for step in ("clock-error", "honest")}
-    if clock := answers["clock-error"]:
+    answers = {step: told["answer"] for step, told in steps.items() if told.get("answer")}
+    if clock := answers.get("clock-error"):
         _write(f"{name}-clock.json", map(partial(_told, clock), clock.get("by_product", ())))
-    cases = ({"case": case, **told} for case, told in answers["honest"].items())
-    _write(f"{name}-honest.json", (case for case in cases if case.get("mfu_over_ofu")))
+    if honest := answers.get("honest"):
+        cases = ({"case": case, **told} for case, told in honest.items())
+        _write(f"{name}-honest.json", (case for case in cases if case.get("mfu_over_ofu")))
+    if traced := answers.get("traced"):
+        kept = ("in_the_agent", "steps_per_second", "file")
+        _write(f"{name}-trace.json", iter([{key: traced[key] for key in kept}]))
+    if phases := answers.get("both-sources"):
+        _write(f"{name}-sources.json", windows_of_sources(phases))
     if (log := folder / "raw/honest.gpm").exists():
         changes = list(clock_changes(_lines(log)))
         (MEASURED / f"{name}-refreshes.json").write_text(json.dumps(changes) + "\n")
+
+
+def windows_of_sources(phases: Mapping[str, Row]) -> Iterator[Row]:
+    """Of each phase and source: beginning, end and OFU of every window."""
+    for phase, told in phases.items():
+        for source, windows in told.get("all", {}).items():
+            shown = [[round(number, 4) for number in window[:3]] for window in windows]
+            yield {"phase": phase, "source": source, "windows": shown}
 
 
 def clock_changes(windows: Sequence[Row]) -> Iterator[float]:

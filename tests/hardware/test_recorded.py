@@ -112,6 +112,40 @@ def test_honest_training_is_not_accused_and_recomputation_is_found() -> None:
     assert set(verdicts.values()) == {Verdict.AGREE}
 
 
+def test_a_trace_and_the_counters_of_its_seconds_say_the_same_of_the_time() -> None:
+    """Tensor kernels take longer than the pipe is busy, and what neither sees as work is idle."""
+    (told,) = recorded("h200-trace.json")
+    trace, counters = told["in_the_agent"]["parts"], told["in_the_agent"]["counters"]
+    assert sum(trace.values()) == pytest.approx(1)
+    assert sum(counters.values()) == pytest.approx(1)
+    assert trace["idle"] == pytest.approx(counters["idle"], abs=0.02)
+    assert counters["used"] < trace["tensor"] < counters["used"] + counters["no_tensor"]
+    (finding,) = told["in_the_agent"]["findings"]
+    steps = told["steps_per_second"]
+    assert finding["share"] == pytest.approx(0.01 * steps["while"], abs=0.02), "a pause per step"
+    assert steps["while"] == pytest.approx(steps["before"], rel=0.001)
+
+
+def ofu_between(windows: list[list[float]], start: float, end: float) -> float:
+    """The mean over time of windows, cut to the span."""
+    cut = [(max(0.0, min(b, end) - max(a, start)), ofu) for a, b, ofu in windows]
+    return sum(seconds * ofu for seconds, ofu in cut) / sum(seconds for seconds, _ in cut)
+
+
+def test_both_sources_say_the_same_of_the_same_minutes() -> None:
+    """Beside a second client, too; where the engine was away only what both have is compared."""
+    rows = {(row["phase"], row["source"]): row["windows"] for row in recorded("h200-sources.json")}
+    phases = {phase for phase, _ in rows}
+    assert len(phases) == 5
+    for phase in phases - {"engine stopped and started"}:
+        dcgm, nvml = rows[phase, "dcgm"], rows[phase, "nvml"]
+        span = max(dcgm[0][0], nvml[0][0]), min(dcgm[-1][1], nvml[-1][1])
+        assert ofu_between(dcgm, *span) == pytest.approx(ofu_between(nvml, *span), abs=0.025)
+    away = rows["engine stopped and started", "dcgm"]
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(away)]
+    assert [gap for gap in gaps if gap > 0.01] == [pytest.approx(7.0, abs=0.1)]
+
+
 @pytest.mark.parametrize(
     ("load", "pipe"),
     [
