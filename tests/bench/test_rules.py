@@ -25,6 +25,7 @@ NOT_ON_A_SOUND_NODE = {
         "job:ofu_job_tokens:rate5m",
     ),  # none serves
     *("ofu_job_finding_seconds_total", "ofu_job_traced_seconds_total"),  # none is traced
+    "ofu_exporter_tls_certificate_expires_timestamp_seconds",  # none serves by TLS
     *("ofu_job_step", "ofu_job_restarts_total"),  # none states its steps
 }
 
