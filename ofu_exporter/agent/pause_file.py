@@ -33,6 +33,11 @@ def pause_files(path: Path) -> Iterator[Path]:
                 yield path.parent / entry.name
 
 
+def is_pause_name(path: Path, file: Path) -> bool:
+    """Whether `pause` would give a file beside the pause file this name; it counts under no other."""
+    return path == file or bool(NAME.fullmatch(path.name[len(file.name) + 1 :]))
+
+
 class PauseFile:
     """The pause file at one path, and those beside it.
 
@@ -69,9 +74,8 @@ class PauseFile:
 
     def _problem(self, path: Path, status: os.stat_result) -> str:
         """Why a file does not count; "" where it does."""
-        pauser = path.name[len(self._path.name) + 1 :]
-        if path != self._path and not NAME.fullmatch(pauser):
-            return f"is ignored: `pause --by` takes no name {pauser!r}"
+        if not is_pause_name(path, self._path):
+            return "is ignored: `pause --by` takes no such name"
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
             return "is ignored: it is not a file of root or of the agent's own user"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from ofu_exporter.agent.pause_file import NAME, pause_files
+from ofu_exporter.agent.pause_file import NAME, is_pause_name, pause_files
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.local_agents import other_agents
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
@@ -126,7 +126,8 @@ def resume(
     _check(address)
     file, node = _file(agent, given)
     own_file = _of(file, by)
-    others = [str(each) for each in pause_files(file) if each != own_file and each.exists()]
+    beside = (each for each in pause_files(file) if is_pause_name(each, file))
+    others = [str(each) for each in beside if each != own_file and each.exists()]
     if others and _stays_paused(own_file, agent, patience):
         say(f"{own_file} is gone, and the agent{node} stays paused by {', '.join(others)}.")
         return

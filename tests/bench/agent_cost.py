@@ -100,8 +100,11 @@ def slowest(marks: Sequence[Mark], turn: Turn) -> str:
     """When the slowest chunk of a turn ended, and its launches per second: a loss may be one stall."""
     inside = [mark for mark in marks if turn.start <= mark.at <= turn.end]
     chunks = [((b.launches - a.launches) / (b.at - a.at), b.at) for a, b in pairwise(inside)]
+    which = "with" if turn.beside else "without"
+    if not chunks:
+        return f"{which}: no whole chunk"
     rate, at = min(chunks)
-    return f"{'with' if turn.beside else 'without'}: {rate:.2f}/s after {at - turn.start:.2f} s"
+    return f"{which}: {rate:.2f}/s after {at - turn.start:.2f} s"
 
 
 def cost(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -273,8 +273,9 @@ def test_of_several_who_pause_each_ends_its_own(file: Path) -> None:
         for more in ((), ("--by=mig",), ("--by=ncu", "--for=1h")):
             assert "there already" not in paused_by_command(running, file, *more)
         assert "is there already" in paused_by_command(running, file, "--by=ncu", "--for=1h")
+        file.with_name(f"{file.name}.ncu~").touch()  # an editor's, which pauses nothing
         first = call("resume", "--agent", running.url, "--by=mig").stdout
-        assert f"stays paused by {file}, {file}.ncu" in first
+        assert f"stays paused by {file}, {file}.ncu.\n" in first
         assert running.value("ofu_exporter_released") == 1.0
         os.utime(f"{file}.ncu", (0, 0))
         assert "takes the GPUs again" in call("resume", "--agent", running.url).stdout
