@@ -12,6 +12,7 @@ import sqlite3
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.jobs.served_totals import ServedTotals, Sum
+from ofu_exporter.values.instant import UNIX_LIMIT
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class KeptCounters(_Kept):
 
     started: tuple[str, ...] = ()
     """When its processes started, as the page wrote it."""
-    at: float = Field(ge=0.0, le=1e11)
+    at: float = Field(ge=0.0, le=UNIX_LIMIT)
     """Unix time."""
     counters: tuple[tuple[str, str, str, str, Sum], ...] = ()
     """Measure, kind, model and labels of a series, and its value."""

@@ -18,6 +18,7 @@ from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio, honest_ratio
 from ofu_exporter.ofu.observed import total_sums
 from ofu_exporter.values import quantities
+from ofu_exporter.values.instant import UNIX_LIMIT
 from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import Adjusted, Compared, Reported
 from ofu_exporter.values.trace import are_seconds
@@ -42,8 +43,6 @@ class ComparedSums:
 
 MOST_OUTCOMES = 64
 _OUTCOME = re.compile(r"[a-z_]{1,40}")
-_LATEST = 1e11
-"""Unix time; in the year 5138."""
 
 
 @dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
@@ -65,7 +64,7 @@ class ReportedMfu(Reported, ComparedSums):
             "peak_flops": self.peak_flops is not None and self.peak_flops <= 0,
             "precision": not all(0 < each <= 1 for each in shares.values())
             or math.fsum(shares.values()) > 1.01,
-            "last": self.last is not None and not 0 <= self.last <= _LATEST,
+            "last": self.last is not None and not 0 <= self.last <= UNIX_LIMIT,
             "mfu_seconds": self.mfu_seconds > quantities.MOST_EXPLAINED * self.gpu_seconds,
             "adjusted": adjusted is not None and not _is_possible(adjusted),
             "progress": self.progress is not None and not self.progress.is_possible,

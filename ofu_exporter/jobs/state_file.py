@@ -22,6 +22,7 @@ from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.instant import UNIX_LIMIT
 
 log = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
@@ -45,8 +46,6 @@ CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY, boot_id TEXT, uptime 
 {kept_served.TABLE}
 """
 _VERSION = 1
-_LATEST = 1e11
-"""Seconds since 1970; in the year 5138."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +265,7 @@ def _locked(path: Path) -> int:
 
 
 def _is_time(value: object) -> bool:
-    return is_past(value, _LATEST)
+    return is_past(value, UNIX_LIMIT)
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:

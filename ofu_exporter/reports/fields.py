@@ -15,9 +15,8 @@ from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.hardware import precision_names
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.values import quantities
+from ofu_exporter.values.instant import UNIX_LIMIT
 
-UNIX_LIMIT = 1e11
-"""In seconds this is the year 5138. A time in milliseconds since 1970 is above the limit."""
 LARGEST = 1e12
 LONGEST = 10_000
 DEEPEST = 16

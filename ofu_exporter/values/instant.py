@@ -1,8 +1,11 @@
-"""One instant on the monotonic clock and in Unix time, and a span of time on one of them."""
+"""One instant on the monotonic clock and in Unix time, a span of time on one of them, and the end of Unix time."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+UNIX_LIMIT = 1e11
+"""In seconds this is the year 5138. A time in milliseconds since 1970 is above the limit."""
 
 
 class Instant(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ofu_exporter.values.instant import Span
+from ofu_exporter.values.instant import UNIX_LIMIT, Span
 from ofu_exporter.values.losses import known_sum
 
 MOST_RUN_LINES = 16
@@ -21,8 +21,6 @@ STEPS = 1 << 53
 """Every step is below this."""
 LONGEST_RUN = 256
 """Characters of the id of a run."""
-_LATEST = 1e11
-"""Unix time; in the year 5138."""
 
 
 class RunLine(NamedTuple):
@@ -145,7 +143,7 @@ class Progress:
         sums = self.done_again_seconds, self.evaluation_seconds, self.checkpoint_seconds
         return (
             all(step is None or 0 <= step < STEPS for step in steps)
-            and all(time is None or 0 <= time <= _LATEST for time in times)
+            and all(time is None or 0 <= time <= UNIX_LIMIT for time in times)
             and all(seconds is None or 0 <= seconds < math.inf for seconds in sums)
             and 0 <= self.restarts < STEPS
             and len(self.lines) <= MOST_RUN_LINES

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from ofu_exporter.values.instant import UNIX_LIMIT
 from ofu_exporter.values.losses import Loss
 
 MOST_STEPS, MOST_KERNELS, MOST_RANKS, MOST_CHARS = 64, 20, 1024, 300
@@ -191,7 +192,7 @@ class TraceSummary:
     def __post_init__(self) -> None:
         """Raises ValueError for what no trace says."""
         ranks = 0 < self.ranks <= MOST_RANK and 0 <= (self.slowest_rank or 0) <= MOST_RANK
-        times = 0 <= self.at <= 1e11 and 0 < self.seconds < math.inf
+        times = 0 <= self.at <= UNIX_LIMIT and 0 < self.seconds < math.inf
         shares = [*self.parts.values(), *(each.share for each in self.findings)]
         shares_are = all(0 <= each <= 1.01 for each in shares)  # sums of floats may be above 1
         findings = are_seconds({each.finding: each.seconds for each in self.findings})
