@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -27,10 +27,12 @@ class GpuSetting(BaseModel, frozen=True, extra="forbid"):
 
     name: str = Field(min_length=1)
     pci_device_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{4}$")
-    sm_count: int | None = Field(default=None, gt=0)
+    sm_count: int | None = Field(default=None, gt=0, le=10_000)
     tensor_clock_hz: float = Field(gt=1e8, lt=1e10)
     fp64_clock_hz: float | None = Field(default=None, gt=1e8, lt=1e10)
-    flops_per_cycle_per_sm: dict[str, int] = Field(default_factory=dict)
+    flops_per_cycle_per_sm: dict[str, Annotated[int, Field(gt=0, le=10_000_000)]] = Field(
+        default_factory=dict
+    )
 
 
 class PullSetting(BaseModel, frozen=True, extra="forbid"):
@@ -39,7 +41,7 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
     job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
     """The scheduler's id of the job. Wildcards are refused: an engine belongs to one job."""
     url: str = Field(pattern=r"^https?://[^/]+")
-    precision: str | dict[str, float] | None = None
+    precision: str | dict[str, Annotated[float, Field(gt=0, le=1)]] | None = None
     """The precision that the engine computes in, or the shares of its FLOPs."""
     model: dict[str, Any] | None = None
     """The model that the engine serves, as in a report: {config: ..., seq_len: 4096}. It explains a divergence."""
@@ -47,7 +49,7 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
     """What the engine does; where prompts and answers have engines of their own, their costs are told apart."""
     metric: str = Field(default="", max_length=200, pattern=r"^([A-Za-z_:][A-Za-z0-9_:]*)?$")
     """A gauge with the job's MFU, read instead of an engine's counters."""
-    scale: float = Field(default=1.0, gt=0, le=1e6)
+    scale: float = Field(default=1.0, ge=1e-6, le=1e6)
     """What the gauge is multiplied by to make it a ratio: 0.01 for percent."""
     every: Seconds = Field(default=15.0, ge=1.0, le=300.0)
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0)

@@ -101,4 +101,4 @@ ANY_MFU = _Quantity(
 OVERHEAD = _Quantity("ratio", lambda text: quantities.parsed_ratio(text, quantities.OVERHEAD))
 STDERR = _Quantity("ratio", lambda text: quantities.parsed_ratio(text, 1.0))
 NUMBER = _Quantity("n", quantities.positive_number)
-TFLOPS = _Quantity("tflops", lambda text: quantities.tflops(quantities.positive_number(text)))
+TFLOPS = _Quantity("tflops", lambda text: quantities.peak_tflops(quantities.positive_number(text)))

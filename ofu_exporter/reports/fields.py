@@ -87,7 +87,7 @@ StatedOverhead = Annotated[
 ]
 FlopsPerSecond = Annotated[NotNegative, AfterValidator(quantities.flops_per_second)]
 TflopsDone = Annotated[NotNegative, AfterValidator(quantities.tflops)]
-Tflops = Annotated[Positive, AfterValidator(quantities.tflops)]
+PeakTflops = Annotated[Positive, AfterValidator(quantities.peak_tflops)]
 Text = Annotated[str, AfterValidator(_printable)]
 JobId = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
 Framework = Annotated[str, Field(max_length=64), AfterValidator(_printable)]

@@ -26,6 +26,7 @@ from ofu_exporter.reports.fields import (
     Framework,
     JobId,
     NotNegative,
+    PeakTflops,
     Positive,
     RecipeOrName,
     RunName,
@@ -33,7 +34,6 @@ from ofu_exporter.reports.fields import (
     StatedRatio,
     StatedShares,
     Text,
-    Tflops,
     TflopsDone,
     Unix,
     checked_text,
@@ -144,7 +144,7 @@ class MfuReport(_Body):
     lasts from the failure until the programs run again."""
     gpus: StrictInt | None = Field(default=None, gt=0, le=10_000_000)
     """All GPUs of the job: the world size."""
-    peak_tflops: Tflops | None = None
+    peak_tflops: PeakTflops | None = None
     """TFLOP/s of one GPU that the report divides by."""
     precision: StatedShares | None = None
     """"bf16", or shares of the FLOPs: {"bf16": 0.3, "fp8": 0.7}."""

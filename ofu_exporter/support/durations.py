@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_SHORTEST, _LONGEST = 1e-3, 10 * 365 * 86400.0
 
 
 def seconds(value: object) -> object:
@@ -15,7 +16,10 @@ def seconds(value: object) -> object:
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|h|)\s*", str(value))
     if match is None or isinstance(value, bool):
         raise ValueError(f"{value!r} is not a duration such as 5s, 500ms or 1m")
-    return float(match[1]) * _UNITS[match[2]]
+    number = float(match[1]) * _UNITS[match[2]]
+    if number and not _SHORTEST <= number <= _LONGEST:
+        raise ValueError(f"{str(value)[:40]!r} is not between 1ms and 10 years")
+    return number
 
 
 def duration(value: float) -> str:

@@ -18,6 +18,8 @@ MOST_EXPLAINED = 1e4
 """The same for an MFU that is to be explained: 10,000 GPUs, of which one is divided by."""
 MOST_TFLOPS = 1e6
 """Largest accepted TFLOP/s of one GPU: a hundred times those of the fastest."""
+LEAST_PEAK_TFLOPS = 1e-3
+"""Least accepted peak of one GPU, far below that of the slowest in its slowest precision."""
 _TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
 _NUMBER = re.compile(
     r"((?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?) ?([kKMGB]?)"
@@ -72,6 +74,13 @@ def tflops(value: float) -> float:
             f"{value:g} TFLOP/s is more than any GPU has; if it is FLOP/s, give {value / 1e12:g}"
         )
     return value
+
+
+def peak_tflops(value: float) -> float:
+    """The peak of one GPU in TFLOP/s. Raises ValueError for one that no GPU has."""
+    if value < LEAST_PEAK_TFLOPS:
+        raise ValueError(f"{value:g} TFLOP/s is less than the peak of any GPU")
+    return tflops(value)
 
 
 def flops_per_second(value: float) -> float:

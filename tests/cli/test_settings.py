@@ -138,11 +138,25 @@ def test_a_setting_that_is_missing_says_all_the_ways_to_give_it() -> None:
     assert all(part in text for part in ("source replay", "--path", "OFU_PATH", "path in the file"))
 
 
-def test_a_bad_gpu_of_the_users_is_named_down_to_the_field(file: Path) -> None:
-    file.write_text("gpus:\n- name: X\n  tensor_clock_hz: 1830\n")
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [
+        ("gpus", "tensor_clock_hz: 1830"),
+        ("gpus", "sm_count: 1000000000000"),
+        ("gpus", "flops_per_cycle_per_sm: {bf16: -4096}"),
+        ("gpus", "flops_per_cycle_per_sm: {bf16: 1000000000000}"),
+        ("pull", "scale: 5.0e-324"),
+        ("pull", "scale: .nan"),
+        ("pull", "precision: {bf16: .inf}"),
+    ],
+)
+def test_a_number_of_the_users_that_cannot_be_is_named_down_to_the_field(
+    file: Path, section: str, line: str
+) -> None:
+    file.write_text(f"{section}:\n- {line}\n")
     text = refusal(file=file)
-    assert str(file) in text
-    assert "0.tensor_clock_hz" in text
+    assert f"{section} in {file}" in text
+    assert f"0.{line.partition(':')[0]}" in text
 
 
 def test_a_gpu_of_the_users_is_taken(file: Path) -> None:

@@ -73,6 +73,7 @@ def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
         ({"mfu": 0.4, "gpus": 10**30}, "gpus"),
         ({"mfu": 0.4, "gpus": "8"}, "gpus"),
         ({"mfu": 0.4, "peak_tflops": 0}, "peak_tflops"),
+        ({"mfu": 0.4, "peak_tflops": 5e-324}, "peak_tflops"),
         ({"mfu": 0.4, "peak_tflops": 989.4e12}, "peak_tflops"),  # FLOP/s
         ({"mfu": 0.4, "precision": "bf17"}, "precision"),
         ({"mfu": 0.4, "precision": 16}, "precision"),

@@ -34,6 +34,12 @@ def test_anything_else_is_no_duration(text: object) -> None:
         seconds(text)
 
 
+@every([10**30, "9" * 400, "87601h", "0.9ms", f"0.{'0' * 300}1"])
+def test_what_is_below_a_millisecond_or_above_ten_years_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is not between 1ms and 10 years"):
+        seconds(text)
+
+
 @given(st.integers(0, 10**7).map(lambda tenths: tenths / 10))
 def test_what_is_shown_of_a_duration_is_read_as_it_was(value: float) -> None:
     assert seconds(duration(value)) == value

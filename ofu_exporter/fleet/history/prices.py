@@ -12,7 +12,7 @@ from pydantic import Field
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlSection
 
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Price = Annotated[float, Field(ge=0, le=1e9)]
 
 
 class Prices(YamlSection):
