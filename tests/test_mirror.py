@@ -16,7 +16,16 @@ MIRROR_NO_ROOM = {
     "end_to_end": "the whole program, in a process of its own or hour after hour",
     "deploy": "what lies in deploy/ and helm/",
 }
-OF_THE_PROJECT = {"architecture", "doc_examples", "docs", "fast", "groups", "layers", "mirror"}
+OF_THE_PROJECT = {
+    "architecture",
+    "doc_examples",
+    "docs",
+    "fast",
+    "groups",
+    "layers",
+    "limits",
+    "mirror",
+}
 """Tests at the top that are about no file of the package."""
 OF_A_SUBJECT = {
     "cli/test_golden_output.py": "what commands print, each in every format",

@@ -1,0 +1,205 @@
+"""Numbers that the documentation promises, each where the code has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.agent import daemon, process, reloads, trace_files, trace_watch
+from ofu_exporter.cli import check, validate
+from ofu_exporter.fleet import actions, whole_report
+from ofu_exporter.fleet.changes import (
+    alarms,
+    alike,
+    peer_hours,
+    peers,
+    point,
+    segments,
+    split,
+    survey,
+)
+from ofu_exporter.fleet.changes import series as job_series
+from ofu_exporter.fleet.digest import advice
+from ofu_exporter.fleet.pages import folder
+from ofu_exporter.fleet.reports import job_result, periods, reachable
+from ofu_exporter.flops import candidates, contradictions, fields, hf_config, recipes
+from ofu_exporter.flops.causes import layers
+from ofu_exporter.hardware import gpu_models
+from ofu_exporter.jobs import hosts, served_text, state_file
+from ofu_exporter.ofu import clock, cycles, plausibility, shown, tick, window
+from ofu_exporter.ofu.ownership import holders, job_state, starting
+from ofu_exporter.reports import book, cause_question, progress, work
+from ofu_exporter.reports import fields as report_fields
+from ofu_exporter.reports.tail import poster, statements
+from ofu_exporter.schedulers.kubernetes import pod_tokens, pods
+from ofu_exporter.schedulers.slurm import ended_files, job_files, squeue, trusted_files
+from ofu_exporter.serving import access, connection_limit, guard, node_json, read_access, web_config
+from ofu_exporter.serving import app as serving_app
+from ofu_exporter.sources.dcgm import fields as dcgm_fields
+from ofu_exporter.sources.dcgm import session, watches
+from ofu_exporter.support import small_files
+from ofu_exporter.terminal import agents, gpu_rows
+from ofu_exporter.traces import seconds
+from ofu_exporter.validation import session as plan
+from ofu_exporter.values import quantities, reading, reported
+
+DOCS = Path(__file__).parents[1] / "docs"
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+MINUTE, HOUR, DAY = 60, 3600, 86400
+WORDS = ("no", "a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+PARTS = {0.25: "quarter", 0.5: "half"}
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "number"),
+    [
+        ("access.md", "one token of at least {} letters a line", access.SHORTEST_TOKEN),
+        ("access.md", "body of a report | {:.0f} KiB", guard.MOST_BODY_BYTES / KIB),
+        ("access.md", "bodies under way | {:.0f} MiB together", guard.MOST_BYTES_AT_ONCE / MIB),
+        ("access.md", "time for the body | {:.0f} s", guard.BODY_SECONDS),
+        ("access.md", "an IPv6 /64 | {:.0f} a second", guard.PER_SECOND),
+        ("access.md", "a body above {:.0f} KiB is not read", guard.LARGE_BODY_BYTES / KIB),
+        ("access.md", "{:.0f} % of a core for a job,", 100 * work.SHARES[work.JOB]),
+        ("access.md", ", {:.0f} % for an address", 100 * work.SHARES[work.ADDRESS]),
+        ("access.md", ", {:.0f} % in all", 100 * work.SHARES[work.ALL]),
+        ("access.md", "a recipe | {:,} values", report_fields.MOST_VALUES),
+        ("access.md", " values, {:,} layers", fields.MOST_LAYERS),
+        ("access.md", " layers of {} kinds", hf_config.MOST_KINDS),
+        ("access.md", " kinds; {:,} factors", recipes.MOST_IN_ALL),
+        ("access.md", "request's body | {:.0f} GiB", serving_app.LONGEST_BODY / GIB),
+        (
+            "access.md",
+            "connections | {}, and half of the descriptors",
+            connection_limit.MOST_CONNECTIONS,
+        ),
+        ("access.md", "the hard one, {} at most", process.MOST_DESCRIPTORS),
+        ("access.md", "may wait, {} in all", read_access.MOST_WAITING),
+        ("access.md", "the hashing rests {word} times as long", read_access.REST),
+        ("access.md", "a cost up to {}", web_config.MOST_COST),
+        (
+            "access.md",
+            "the last wrong address once {word} minute",
+            read_access.QUIET_SECONDS / MINUTE,
+        ),
+        (
+            "access.md",
+            "until {word} minute after the pod's end",
+            pod_tokens.REMEMBER_SECONDS / MINUTE,
+        ),
+        ("accuracy.md", "until they are {} of the interval", shown.LEAST_SHARE),
+        ("accuracy.md", "every {} s with DCGM", dcgm_fields.CLOCK_SECONDS),
+        ("accuracy.md", "counts like {word} more reads", clock.REMEMBERED_READS),
+        ("accuracy.md", "the driver steps by {:.0f} MHz", clock.CLOCK_STEP_HZ / 1e6),
+        ("accuracy.md", "activity within {:.0f} points; clock", 100 * cycles.ACTIVITY_TOLERANCE),
+        ("accuracy.md", "clock within {:.0f} % and", 100 * cycles.CLOCK_TOLERANCE),
+        ("accuracy.md", " % and {word} standard errors", cycles.CLOCK_ERRORS),
+        (
+            "accuracy.md",
+            "up to {:.0f} % more below the clock that was read",
+            100 * reading.READ_CLOCK_EXCESS,
+        ),
+        ("accuracy.md", "After {word} windows in agreement", cycles.AGREEING_WINDOWS),
+        ("accuracy.md", "({:.1f} % above 1 is rounding)", 100 * (reading.MAX_RATIO - 1)),
+        ("accuracy.md", "above {} times the card's maximum", window.CLOCK_HEADROOM),
+        ("accuracy.md", "the activity is 0 for {word} windows", plausibility.DEAD_WINDOWS),
+        ("accuracy.md", "the engine moved by {:.0f} points", 100 * plausibility.GRAPHICS_CHANGE),
+        ("changes.md", "measured for less than {:.0f} minutes", 60 * job_series.SHORTEST_HOURS),
+        ("changes.md", "A series needs {} points", survey.FEWEST_POINTS),
+        ("changes.md", "further than {:.0f} robust standard deviations", point.CLIP),
+        ("changes.md", "the best stretch of 3 to {} points", split.LONGEST_ARC),
+        ("changes.md", "Fewer than {} points are shuffled", segments.SHORT),
+        ("changes.md", "shuffled up to {} times", segments.ORDERS),
+        ("changes.md", "one false alarm is at most {:.0f} %", 100 * survey.SURE_LEVEL),
+        ("changes.md", "Below {} points of a kind nothing is sure", alike.ENOUGH),
+        ("changes.md", "up to {} false alarms come of each", alarms.UNKNOWN),
+        ("changes.md", "up to an autocorrelation of {}.", alarms.ALIKE),
+        ("changes.md", "{word} hours of a node", peer_hours.NODE_HOURS),
+        ("changes.md", "at least {word} others are needed", peers.FEWEST_PEERS),
+        ("changes.md", "if it is at least {:.0f} % slower", 100 * peers.LEAST_SLOWER),
+        ("changes.md", "further off than healthy ones are ({:.0f} %)", 100 * (1 - peers.LEVEL)),
+        ("changes.md", "It needs {} hours with peers", peers.FEWEST_HOURS),
+        ("configuration.md", "at most once in {word} hours", trace_watch.AGAIN_SECONDS / HOUR),
+        ("configuration.md", "within {:.0f} s of a change of the file", reloads.FILE_CHECK_SECONDS),
+        ("configuration.md", "of {:.0f} MiB at most", small_files.MOST_BYTES / MIB),
+        (
+            "configuration.md",
+            "at most, {:.0f} KiB for tokens and",
+            small_files.MOST_SECRET_BYTES / KIB,
+        ),
+        ("configuration.md", "does not answer within {:.0f} s", small_files.READ_SECONDS),
+        ("configuration.md", "does the same within {word} second", daemon.PAUSE_CHECK_SECONDS),
+        ("dcgm.md", "tried again after {:.0f} s", watches.RETRY_SECONDS),
+        ("dcgm.md", " s to {:.0f} minutes", watches.MOST_RETRY_SECONDS / MINUTE),
+        ("dcgm.md", "found within {word} second", session.LOOK_SECONDS),
+        ("explain.md", "OFU was observed for less than {:.0f} s", reported.COMPARED_SECONDS),
+        ("explain.md", "OFU is below {:.0f} of its standard errors", contradictions.CLEAR),
+        ("explain.md", "or below {:.1f} %, and no throughput", 100 * contradictions.LEAST),
+        ("explain.md", "more than {} % off", candidates.FITS),
+        ("explain.md", "({} standard errors in both together)", candidates.FITS_BOTH),
+        ("explain.md", "above {} they are not tried", candidates.RAREST_PAIR),
+        ("explain.md", "misfit² is within {:.0f} of the best", reported.ALIKE),
+        ("explain.md", "for at most {word} jobs in one tick", book.EXPLAINED_AT_ONCE),
+        ("explain.md", "every {:.0f} s while reports come", cause_question.EXPLAIN_SECONDS),
+        ("explain.md", "computed, up to {:.0f} % of them", 100 * (1 - layers.FEWEST_KEPT)),
+        ("explain.md", "Write {:.0f} % or more (", 100 * quantities.RATIO),
+        ("explain.md", "({:.0f} % or more for `--tile-overhead`)", 100 * quantities.OVERHEAD),
+        ("fleet.md", "names at most {word} things", actions.MOST),
+        ("fleet.md", "over the last {:,.0f} GPU-hours alone", whole_report.MOST_PEER_GPU_HOURS),
+        ("fleet.md", "where there are fewer than {word}", reachable.FEWEST_ALIKE),
+        ("fleet.md", "the trend is of up to {word},", periods.MOST),
+        ("fleet.md", "OFU was below {:.1f} % for", 100 * point.IDLE_OFU),
+        ("fleet.md", "At most {} are kept", folder.MOST_PAGES),
+        ("fleet.md", "({:.0f} GPU-hour and", advice.IDLE_HOURS),
+        ("fleet.md", "GPU-hour and {:.0f} % of the measured ones)", 100 * advice.IDLE_SHARE),
+        ("fleet.md", "have GPUs below {:.0f} % of their median", 100 * job_result.SLOW),
+        ("fleet.md", "lost {:.0f} % of the time of their traces", 100 * advice.TRACED_SHARE),
+        ("gpus.md", "with up to {:.0f} % more or fewer SMs", 100 * gpu_models.SM_COUNT_TOLERANCE),
+        ("jobs.md", "is cut within a {part} of a second", holders.HANDOVER_SECONDS),
+        ("jobs.md", "accurate to {part} a point", 100 * job_state.DISTRIBUTION_STEP),
+        ("jobs.md", "values are served for {word} minutes", job_state.GRACE_SECONDS / MINUTE),
+        ("jobs.md", "for at most {} ended jobs", job_state.MOST_ENDED),
+        ("jobs.md", "keeps every job for {:.0f} days", state_file.KEEP_SECONDS / DAY),
+        ("jobs.md", "at most {:,} of them", state_file.MOST_ROWS),
+        ("kubernetes.md", "has not answered for {:.0f} s", pods.PENDING_SECONDS),
+        ("kubernetes.md", "then every {:.0f} minutes", pods.REFRESH_SECONDS / MINUTE),
+        ("kubernetes.md", "other questions every {:.0f} s at most", pods.PACE_SECONDS),
+        ("kubernetes.md", "or after {:.0f} s under its own name", pods.HOLD_SECONDS),
+        ("kubernetes.md", "10 s to {:.0f} minutes", pods.SLOWEST_SECONDS / MINUTE),
+        ("metrics.md", "a tensor activity of {:.0f} % or more", 100 * starting.WORKS),
+        ("metrics.md", "after {word} minutes in which kernels ran", starting.BUSY_SECONDS / MINUTE),
+        ("metrics.md", "for a {part} longer than usual", progress.SILENCE - 1),
+        ("metrics.md", "set by more than {word} second", tick.CLOCK_STEP_SECONDS),
+        ("reporting.md", "one report every {:.0f} seconds", poster.EVERY_SECONDS),
+        ("reporting.md", "fewer than {} such reads", reported.FEWEST_READS),
+        (
+            "reporting.md",
+            "lines of the last {:.0f} minutes can be compared",
+            statements.OLDEST_SECONDS / MINUTE,
+        ),
+        ("serving.md", "that share is {:.0f} % or more", 100 * served_text.MEMORY_BOUND),
+        ("slurm.md", "Without an answer within {} s", squeue.ASK_SECONDS),
+        ("slurm.md", "where the last {} are kept", ended_files.MOST_KEPT),
+        ("terminal.md", "Up to {} nodes are asked", hosts.MOST_HOSTS),
+        ("terminal.md", "are asked every {:.0f} s", agents.POLL_SECONDS),
+        ("terminal.md", "({} nodes a second at most)", agents.HOSTS_PER_SECOND),
+        ("terminal.md", "held for {word} minute or more", gpu_rows.IDLE_SECONDS / MINUTE),
+        ("terminal.md", "without tensor work (OFU below {:.1f} %)", 100 * node_json.IDLE_RATIO),
+        ("troubles.md", "over {:.0f} KiB; not UTF-8", trusted_files.MAX_BYTES / KIB),
+        ("troubles.md", "over {} characters or not printable", job_files.MAX_CHARS),
+        ("troubles.md", "over {} files, of which the newest", trusted_files.MAX_FILES),
+        ("troubles.md", "| {} | no source can be read", check.EXIT_SOURCE),
+        ("troubles.md", "| {} | at least one GPU is not measured", check.EXIT_GPU),
+        ("troubles.md", "| {} | a card outside the bounds", validate.EXIT_OUTSIDE),
+        ("validation.md", "Each runs for {:.0f} s,", plan.FULL.seconds),
+        ("validation.md", "with `--quick` for {:.0f} s.", plan.QUICK.seconds),
+        ("where.md", "`between_launches` (at most {:.0f} µs)", seconds.QUEUED_GAP),
+        ("where.md", "sets their mode ({:o})", trace_files.MODE),
+    ],
+)
+def test_a_number_of_the_documentation_is_the_codes(
+    page: str, sentence: str, number: float
+) -> None:
+    text = " ".join((DOCS / page).read_text().split())
+    word = WORDS[round(number)] if "{word}" in sentence else ""
+    assert sentence.format(number, word=word, part=PARTS.get(number)) in text
