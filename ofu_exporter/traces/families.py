@@ -7,9 +7,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from ofu_exporter.traces.formats import on_tensor_pipe
-
-MOST_NAMES = 1 << 14
-"""Names of kernels that are remembered; a training job has some hundreds."""
+from ofu_exporter.traces.timeline import MOST_NAMES
 
 
 class Kind(IntEnum):

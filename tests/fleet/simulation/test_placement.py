@@ -67,6 +67,13 @@ def test_a_job_below_a_node_stays_on_one(tmp_path: Path) -> None:
     assert [len(truth.job.devices) for truth in made.jobs] == [1, 1]
 
 
+def test_a_job_takes_what_is_left_of_several_nodes_where_no_node_is_free(tmp_path: Path) -> None:
+    jobs = "".join(f"  - {{name: {name}, ofu: 0.3, gpus: 3}}\n" for name in "ab")
+    made = fleet(NODES + "jobs:\n" + jobs + "  - {name: c, ofu: 0.3, gpus: 2}\n", tmp_path)
+    assert made.jobs[2].job.devices == {0: (3,), 1: (3,)}
+    assert made.jobs[2].job.start == 0
+
+
 def test_a_job_is_cut_where_the_fleet_ends(tmp_path: Path) -> None:
     made = fleet(
         NODES + "length: 1h\njobs:\n  - {name: a, ofu: 0.3, start: 50m, lasts: 5h}\n", tmp_path

@@ -116,6 +116,30 @@ def test_under_full_load_the_clock_moves_as_the_paper_measured() -> None:
     assert max(hz) <= 1558e6
 
 
+@pytest.mark.parametrize(
+    ("index", "phases"),
+    [
+        (0, [(2.4, 1352e6, 0.74), (0.4, 1755e6, 0.02), (0.2, 1980e6, 0.0)]),
+        (3, [(5.0, 1352e6, 0.82), (0.3, 1755e6, 0.05)]),
+        (4, [(0.3, 1500e6, 0.61), (1.9, 1980e6, 0.11), (0.5, 1980e6, 0.0)]),
+        (5, [(0.8, 1620e6, 0.45), (0.9, 1980e6, 0.04)]),
+        (6, [(3.0, 1640e6, 0.58), (1.0, 1980e6, 0.0)]),
+    ],
+)
+def test_a_load_repeats_its_phases(index: int, phases: list[tuple[float, float, float]]) -> None:
+    """Seconds, SM clock and activity of each, by which the mean over cycles is worked out."""
+    seconds = sum(length for length, _, _ in phases)
+    cycles = sum(length * hz for length, hz, _ in phases)
+    active = sum(length * hz * activity for length, hz, activity in phases) / cycles
+    taken = of(Node(simulated_cycles=True).run(20 * seconds, interval=seconds, polls=0), index)
+    assert [r.tensor_active for r in taken] == pytest.approx([active] * len(taken), rel=0.03)
+    first, last = taken[0].cycles, taken[-1].cycles
+    assert first is not None
+    assert last is not None
+    rounds = len(taken) - 1
+    assert last.elapsed - first.elapsed == pytest.approx(rounds * cycles, rel=0.01)
+
+
 def test_no_clock_is_above_the_cards_highest() -> None:
     for reading in Node().run(100):
         assert reading.gpu.max_sm_clock_hz is not None
