@@ -8,7 +8,7 @@ and tokens per second, and says of what is recomputed nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,6 +22,8 @@ from tests.flops.counting import config
 SEEDS = 5
 ERROR = 0.01
 """Standard error of OFU."""
+REAL = (1.03, 1.16)
+"""OFU over the FLOPs that a job runs."""
 SAME = 0.01
 """Two mistakes whose reports differ by less than this are facts apart by no number."""
 
@@ -69,24 +71,20 @@ class Sizes:
     """Of every other layer."""
     states: int = 0
     """Layers of Mamba-2: 128 heads of 64, 8 groups of 128 states, kernels of 4."""
-    transform: int = 0
-    """Width of a layer before the head."""
     causal: bool = True
-    cores: float = 1.0
+    cores: bool = True
     head: bool = True
     embedding: bool = False
 
-    def forward(self, lengths: tuple[int, ...] = ()) -> float:
-        """FLOPs of a forward pass over one sequence, or over several: two for each multiply-add."""
-        lengths = lengths or (self.length,)
+    def forward(self) -> float:
+        """FLOPs of a forward pass over one sequence: two for each multiply-add."""
         dense = self.layers if self.blocks is None else self.blocks
         per_token = self.layers * self._projections() + self.states * self._mamba()
         per_token += dense * self.matrices * self.hidden * self.width
         used = self.matrices * (self.active + self.shared) * self.expert_width
         per_token += self.sparse * self.hidden * (used + self.experts)
         per_token += self.hidden * self.vocab * (self.head + self.embedding)
-        per_token += self.hidden * self.transform
-        return 2 * sum(lengths) * per_token + 2 * sum(map(self._core, lengths))
+        return 2 * self.length * per_token + 2 * self.cores * self._cores()
 
     def _projections(self) -> float:
         q, kv = self.heads * self.dim, self.groups * self.dim
@@ -96,13 +94,14 @@ class Sizes:
         keys = self.hidden * (self.latent + 64) + self.latent * 2 * q
         return query + keys + q * self.hidden
 
-    def _core(self, length: int) -> float:
+    def _cores(self) -> float:
         """Queries with keys, and their weights with values."""
+        length = self.length
         widths = self.heads * (2 * self.dim + (64 if self.latent else 0))
         whole = length**2 / (2 if self.causal else 1)
         band = self.window * length - self.window * (self.window - 1) / 2
         pairs = (whole + band) / 2 if self.window else whole
-        return self.cores * self.layers * widths * pairs
+        return self.layers * widths * pairs
 
     def _mamba(self) -> float:
         inner, groups, states = 128 * 64, 8, 128
@@ -123,16 +122,13 @@ class Job:
     facts: Mapping[str, Any] = field(default_factory=dict)
     recomputes: float = 0.0
     """Share of the layers that run again in the backward pass; the head does not."""
-    lengths: tuple[int, ...] = ()
-    passes: flops.Passes = field(default_factory=flops.Passes)
 
     def facts_of(self) -> CauseFacts:
         """What the user says."""
-        equal = flops.fixed(8, tokens=self.model.length)
-        lengths = flops.packed(self.lengths) if self.lengths else equal
-        step = CountedStep(read(self.model.name), lengths, flops.Counting(), self.passes)
+        lengths = flops.fixed(8, tokens=self.model.length)
+        step = CountedStep(read(self.model.name), lengths, flops.Counting(), flops.Passes())
         facts = {"gpu": self.gpu, "gpus": self.gpus, "precision": self.precision, **self.facts}
-        return CauseFacts(step, forward_only=self.passes.forward_only, **facts)
+        return CauseFacts(step, forward_only=False, **facts)
 
     def right_mfu(self, right: float) -> float:
         """MFU as the package has it from tokens per second, which are made of the FLOPs and peaks written here."""
@@ -151,25 +147,22 @@ class Job:
         )
         return used.mfu
 
-    def explained(
-        self, seed: int, real: tuple[float, float], mfus: tuple[float, float], counts: bool | None
-    ) -> Explanation:
+    def explained(self, seed: int, is_rate_known: bool = True) -> Explanation:
         """One run; the report has three digits after the point, or three that count.
 
-        `real` is what the GPUs run over the FLOPs of the model, from and to; with `counts`, the package makes the
-        right MFU of the throughput. None: the user does not know the throughput.
+        Of the throughput, where the user knows it, the package makes the right MFU.
         """
         draw = random.Random(f"{self.cause} {self.model.name} {self.gpu} {seed}")
         head = 2 * self.model.length * self.model.hidden * self.model.vocab
         again = self.recomputes * (1 - head / self.model.forward())
-        ran = draw.uniform(*real) * (1 + again / 3)
-        right = draw.uniform(*mfus)
+        ran = draw.uniform(*REAL) * (1 + again / 3)
+        right = draw.uniform(0.25, 0.5)
         report = right * self.ratio
         seen = Observation(
             round(report, 3 if report > 0.1 else 5),
             right * ran + draw.gauss(0, ERROR),
             ERROR,
-            None if counts is None else self.right_mfu(right) if counts else right,
+            self.right_mfu(right) if is_rate_known else None,
         )
         return explain(seen, self.facts_of())
 
@@ -194,12 +187,10 @@ class Missed(NamedTuple):
     """Whether no number tells the two apart."""
 
 
-def missed(
-    mistakes: Iterable[Job], explained: Callable[[Job, int], Explanation], seed: int
-) -> Iterator[Missed]:
+def missed(mistakes: Iterable[Job], seed: int) -> Iterator[Missed]:
     """The mistakes that are not named first."""
     for job in mistakes:
-        first = next(iter(explained(job, seed).causes), None)
+        first = next(iter(job.explained(seed).causes), None)
         if first is None or first.cause != job.cause:
             is_twin = first is not None and abs(first.expected_ratio / job.ratio - 1) < SAME
             yield Missed(job, first.cause if first else "nothing", is_twin)
@@ -209,17 +200,3 @@ def is_accused(run: Explanation) -> bool:
     """Whether the first cause blames the report."""
     blaming = {cause.slug for cause in causes() if cause.side is Side.REPORT}
     return bool(run.causes) and bool(blaming & {*run.causes[0].causes})
-
-
-def tell(
-    mistakes: Collection[Job],
-    explained: Callable[[Job, int], Explanation],
-    accused: list[tuple[str, str]],
-) -> None:
-    """Print which mistakes are missed, and who is accused."""
-    for seed in range(SEEDS):
-        wrong = [*missed(mistakes, explained, seed)]
-        print(f"seed {seed}: {len(mistakes) - len(wrong)} of {len(mistakes)} mistakes first")
-        for job, first, is_twin in wrong:
-            print(f"  {job.cause} of {job.model.name}: {first}{' (a twin)' * is_twin}")
-    print(f"{len(accused)} honest jobs accused", *map(": ".join, accused), sep="\n  ")
