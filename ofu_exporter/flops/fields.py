@@ -177,6 +177,12 @@ class Fields:
         self._read[name] = inside
         return inside
 
+    def restates(self, inner: Fields) -> None:
+        """Take fields for read that say here what they say in an inner configuration, which is read."""
+        for name in self._values.keys() & inner._values.keys():
+            if self._values[name] == inner._values[name]:
+                self._read.setdefault(name, None)
+
     def finish(self) -> list[str]:
         """The names of unknown fields that can't change the count, here and in inner configurations.
 

@@ -111,7 +111,7 @@ DECODERS: list[tuple[str, dict[str, Any]]] = [
         {**ROUTED, "num_experts": 8, "moe_intermediate_size": 48}
         | {"shared_expert_intermediate_size": 96, "decoder_sparse_step": 2},
     ),
-    ("Qwen3MoeForCausalLM", {**NARROW_EXPERTS, "num_local_experts": 8, "mlp_only_layers": [1]}),
+    ("Qwen3MoeForCausalLM", {**NARROW_EXPERTS, "num_experts": 8, "mlp_only_layers": [1]}),
     (
         "Glm4MoeForCausalLM",
         {

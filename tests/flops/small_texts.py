@@ -31,7 +31,7 @@ class Small:
 
 
 HYBRID: dict[str, Any] = {**GROUPED, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 32}
-HYBRID |= {"layer_types": ["linear_attention", "full_attention"] * 2}
+HYBRID |= {"layer_types": ["mamba", "attention"] * 2}
 SPARSE: dict[str, Any] = {
     **LATENT,
     "n_group": 1,

@@ -28,6 +28,14 @@ def test_every_architecture_belongs_to_one_family() -> None:
     assert sorted(listed) == sorted(families.architectures())
 
 
+TEXT_FIELDS = {
+    *("hidden_act", "hidden_size", "intermediate_size", "max_window_layers", "num_attention_heads"),
+    *("num_hidden_layers", "num_key_value_heads", "rms_norm_eps", "use_sliding_window"),
+    "vocab_size",
+}
+"""What qwen2_vl's text_config takes from a flat configuration."""
+
+
 def test_every_section_of_neutral_fields_belongs_to_families() -> None:
     headers = re.findall(r"^\[(.+)\]$", NEUTRAL.read_text(), re.MULTILINE)
     named = {name for header in headers for name in header.split(", ")}
@@ -36,6 +44,7 @@ def test_every_section_of_neutral_fields_belongs_to_families() -> None:
         "encoder_stride",
         "pooler_act",
         "pooler_output_size",
+        "tie_word_embeddings",
     }
 
 
@@ -134,6 +143,17 @@ def test_a_configuration_inside_another_is_known_by_its_model_type() -> None:
     del inner["architectures"]
     assert flops.read(inner).architecture == "LlamaForCausalLM"
     assert "needs exactly one entry" in refusal({**inner, "model_type": "no_such_type"})
+
+
+@pytest.mark.parametrize("name", ["qwen2-vl-7b", "qwen2.5-vl-7b"])
+def test_text_fields_may_stand_twice_if_they_say_the_same(name: str) -> None:
+    """transformers 4.57.1 writes what it read flat in both places, and no window inside where none is used."""
+    flat = config(name)
+    text = {field: flat[field] for field in flat.keys() & TEXT_FIELDS} | {"sliding_window": None}
+    twice = {**flat, "text_config": text}
+    lengths = flops.fixed(1, tokens=4096, image=1024)
+    assert flops.count(flops.read(twice), lengths) == flops.count(flops.read(flat), lengths)
+    assert "hidden_size" in refusal({**twice, "hidden_size": 2 * flat["hidden_size"]})
 
 
 def test_the_nearest_is_nearly_the_same_model_or_none() -> None:

@@ -109,10 +109,10 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
 def _windows(fields: Fields, number: int) -> list[int | None]:
     """local_attention W lets a token see W/2 to each side; every global_attn_every_n_layers-th layer sees all."""
     window = 2 * (fields.size("local_attention") // 2) + 1
-    if fields.has("layer_types"):
+    every = fields.size("global_attn_every_n_layers", default=3)
+    if fields.has("layer_types"):  # transformers 5 writes both, and reads these
         kinds = fields.words("layer_types", (FULL, SLIDING), number)
         return [window if kind == SLIDING else None for kind in kinds]
-    every = fields.size("global_attn_every_n_layers")
     return [window if index % every else None for index in range(number)]
 
 

@@ -67,6 +67,12 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     text = fields.inner("text_config") if fields.has("text_config") else fields
     vision = fields.inner("vision_config")
+    if (
+        text is not fields
+    ):  # transformers 4.52 to 4.57 wrote Qwen2-VL's text fields in both places, and read these
+        fields.restates(text)
+        if not fields.flag("use_sliding_window", default=True):
+            fields.has("sliding_window")
     shape = plan.read(text, plan.language).shape
     assert shape is not None
     shape = replace(shape, tied=fields.flag("tie_word_embeddings", default=shape.tied))
