@@ -26,16 +26,26 @@ from ofu_exporter.fleet.reports import job_result, periods, reachable
 from ofu_exporter.flops import candidates, contradictions, fields, hf_config, recipes
 from ofu_exporter.flops.causes import layers
 from ofu_exporter.hardware import gpu_models
-from ofu_exporter.jobs import hosts, served_text, state_file
+from ofu_exporter.jobs import hosts, served_text, state_file, state_writer
 from ofu_exporter.ofu import clock, cycles, plausibility, shown, tick, window
+from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.ownership import holders, job_state, starting
 from ofu_exporter.reports import book, cause_question, progress, work
 from ofu_exporter.reports import fields as report_fields
 from ofu_exporter.reports.tail import poster, statements
-from ofu_exporter.schedulers.kubernetes import pod_tokens, pods
+from ofu_exporter.schedulers.kubernetes import driver, pod_tokens, pods
 from ofu_exporter.schedulers.slurm import ended_files, job_files, squeue, trusted_files
-from ofu_exporter.serving import access, connection_limit, guard, node_json, read_access, web_config
+from ofu_exporter.serving import (
+    access,
+    connection_limit,
+    guard,
+    history,
+    node_json,
+    read_access,
+    web_config,
+)
 from ofu_exporter.serving import app as serving_app
+from ofu_exporter.serving.connection_limit import MOST_IN_PHASE, RequestPhase
 from ofu_exporter.sources.dcgm import fields as dcgm_fields
 from ofu_exporter.sources.dcgm import session, watches
 from ofu_exporter.support import small_files
@@ -43,6 +53,7 @@ from ofu_exporter.terminal import agents, gpu_rows
 from ofu_exporter.traces import seconds
 from ofu_exporter.validation import session as plan
 from ofu_exporter.values import quantities, reading, reported
+from ofu_exporter.values.trace import ON_A_NODE
 
 DOCS = Path(__file__).parents[1] / "docs"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -195,6 +206,25 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("validation.md", "with `--quick` for {:.0f} s.", plan.QUICK.seconds),
         ("where.md", "`between_launches` (at most {:.0f} µs)", seconds.QUEUED_GAP),
         ("where.md", "sets their mode ({:o})", trace_files.MODE),
+        ("access.md", "may show {:.0f} new tokens a second", pod_tokens.PER_SECOND),
+        ("access.md", "time for the headers | {:.0f} s", RequestPhase.HEAD.patience),
+        ("access.md", "time to take an answer | {:.0f} s", RequestPhase.ANSWER.patience),
+        ("access.md", "TLS handshake | {:.0f} s", RequestPhase.HANDSHAKE.patience),
+        ("access.md", "TLS handshakes under way | {}", MOST_IN_PHASE[RequestPhase.HANDSHAKE]),
+        ("access.md", "that are not taken | {} connections", MOST_IN_PHASE[RequestPhase.UNREAD]),
+        ("accuracy.md", "shorter than {:.2f} s or", 0.9 * reading.SHORTEST_WINDOW_SECONDS),
+        ("accuracy.md", "or longer than {:.0f} s |", 2 * reading.LONGEST_WINDOW_SECONDS),
+        ("explain.md", "more than {:.0f} points + 2 standard", 100 * Thresholds().above),
+        ("explain.md", "points + {:.0f} standard errors above", Thresholds().standard_errors),
+        ("explain.md", "more than {:.0f} points below OFU", 100 * Thresholds().below),
+        ("explain.md", "more than {:.0f} points wider", 100 * Thresholds().widest),
+        ("explain.md", "is below {:.0f} % of the limit", 100 * Thresholds().hysteresis),
+        ("fleet.md", "the last {} of each state file", state_writer.MOST_TOLD),
+        ("terminal.md", "OFU of every GPU in steps of {:.0f} s", history.GPU_STEP_SECONDS),
+        ("terminal.md", "MFU of every job in steps of {:.0f} s", history.JOB_STEP_SECONDS),
+        ("troubles.md", "for up to {:.0f} minutes no job ends", driver.BLANK_SECONDS / MINUTE),
+        ("where.md", "it has more than {:,} events", ON_A_NODE.events),
+        ("where.md", "events or {:.0f} MB", ON_A_NODE.unpacked_bytes / MIB),
     ],
 )
 def test_a_number_of_the_documentation_is_the_codes(

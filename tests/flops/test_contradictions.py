@@ -29,6 +29,7 @@ def test_an_ofu_above_what_the_card_can_do_has_no_cause(
         found = explain(Observation(0.4, ofu + error, error), CauseFacts(gpu=gpu, precision=BF16))
         assert found.causes == ()
         assert f"at most {most}" in found.advice
+        assert ("Which GPU is it (--gpu)?" in found.advice) is (gpu is None)
 
 
 def test_an_ofu_that_the_boost_clock_makes_is_explained() -> None:

@@ -206,6 +206,16 @@ def test_lines_below_the_level_are_not_written(
     assert written == [*LEVELS][[*LEVELS].index(level) :]
 
 
+@pytest.mark.parametrize(
+    ("library", "lowest"), [("uvicorn", logging.ERROR), ("httpx", logging.WARNING)]
+)
+def test_libraries_write_less_than_the_agent(library: str, lowest: int) -> None:
+    """uvicorn warns of every malformed request, and anybody may send one."""
+    configure_logging("text", "debug")
+    assert logging.getLogger("ofu_exporter").isEnabledFor(logging.DEBUG)
+    assert logging.getLogger(library).getEffectiveLevel() == lowest
+
+
 def test_the_last_lines_are_kept_cut_and_without_control_characters() -> None:
     last = LastLines()
     for number in range(MOST_LAST_LINES + 5):

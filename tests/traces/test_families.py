@@ -19,6 +19,8 @@ from tests.helpers.every import every
         "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn": (
             *(Kind.TENSOR, "product sm_80"),
         ),
+        "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn": (Kind.TENSOR, "product sm_70"),
+        "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nn": (Kind.TENSOR, "product sm_75"),
         "sm80_xmma_wgrad_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x64x32_stage4_warpsize2x2x1_g1_tensor16x8x16_kernel_cudnn": (  # noqa: E501 - as cuDNN names it
             *(Kind.TENSOR, "convolution sm_80"),
         ),
