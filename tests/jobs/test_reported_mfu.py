@@ -10,6 +10,7 @@ import pytest
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import summary_text
 from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import Adjusted, Compared, ErrorMethod, Verdict
 from ofu_exporter.values.trace import TimeParts, TraceSummary
 from tests.helpers.documents import made, on_instances, reporting
@@ -184,6 +185,21 @@ def test_precisions_are_shares_of_all_flops(precision: dict[str, float], may_be:
     else:
         with pytest.raises(ValueError, match="impossible: precision"):
             replace(reported, precision=precision)
+
+
+def test_time_that_nodes_tell_of_is_added_and_their_restarts_are_the_same_ones() -> None:
+    parts = [
+        reporting("n1", progress=Progress(restarts=2, done_again_seconds=30.0)),
+        reporting("n2", progress=Progress(restarts=3, done_again_seconds=12.0)),
+        reporting("n3", progress=Progress(restarts=3, checkpoint_seconds=5.0)),
+        reporting("n4"),
+    ]
+    for order in itertools.permutations(parts):
+        both = merged(order).reported
+        assert both is not None
+        assert both.progress == Progress(
+            restarts=3, done_again_seconds=42.0, checkpoint_seconds=5.0
+        )
 
 
 def test_of_traces_of_several_nodes_the_last_one_is_shown() -> None:

@@ -20,6 +20,7 @@ from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
 from ofu_exporter.serving.page import FORGET_SECONDS, MOST_AHEAD, Page
 from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers import seldom
 from tests.helpers.desk import Desk
@@ -309,6 +310,20 @@ def test_a_comparison_is_not_shown_any_more_when_the_sampler_hangs() -> None:
     sums = {name: value for name, value in now.items() if name.startswith("ofu_job_compared_")}
     assert sums
     assert sums.items() <= later.items()
+
+
+def test_a_cause_is_shown_beside_the_verdict_that_it_explains_and_once_it_is_found() -> None:
+    snapshot = a_node_with_reports()
+    (job,) = (view for view in snapshot.jobs if view.reports and view.reports.causes)
+    assert job.reports is not None
+    for change, shown in (
+        ({}, 1),
+        ({"recent_verdict": Verdict.AGREE}, 0),
+        ({"causes": None}, 0),
+    ):
+        changed = replace(job, reports=replace(job.reports, **change))
+        body = page_of(replace(snapshot, jobs=(changed,))).render().body.decode()
+        assert body.count("\nofu_job_divergence_cause{") == shown
 
 
 def test_only_what_is_asked_for_again_and_again_is_written_ahead(
