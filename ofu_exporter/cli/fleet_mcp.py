@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import sys
@@ -29,8 +30,8 @@ INSTRUCTIONS = (
 )
 Since = Annotated[str, Field(description="How long before `until` to begin: 12h, 14d, 4w.")]
 Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is now.")]
-LAST_SECONDS = 5.0
-"""How long a tool may go on after the end of the input, with which a client ends all: the SDK drops its answer."""
+LAST_SECONDS = 30.0
+"""How long tools may go on after the end of the input, with which clients end all, and scripts what they ask."""
 RowLimit = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
@@ -66,20 +67,79 @@ def mcp(**options: Any) -> None:
         server.tool(annotations=ToolAnnotations(read_only_hint=True), structured_output=False)(tool)
     # By itself the SDK waits after Ctrl-C until its input ends, and then for each tool's answer; all they do is read.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with file_errors("standard input"):
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(os.dup(0))))
+    pending = _Pending()
+    with file_errors("standard input and output"):
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(os.dup(0), pending)))
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Output(os.dup(1), pending)))
     server.run("stdio")
 
 
-class _Input(io.FileIO):
-    """Standard input, whose end is that of the process soon afterwards."""
+class _Pending:
+    """The requests that were read and not answered: the SDK would drop their answers at the end of the input."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._answered = threading.Condition()
+
+    def note(self, line: bytes) -> None:
+        """Note a line that was read or written: a request has a method and an id, its answer the id alone."""
+        try:
+            message = json.loads(line)
+            request = json.dumps(message["id"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return
+        with self._answered:
+            if "method" in message:
+                self._ids.add(request)
+            else:
+                self._ids.discard(request)
+                self._answered.notify_all()
+
+    def are_answered(self) -> bool:
+        """Whether all are, after some time at most."""
+        with self._answered:
+            return self._answered.wait_for(lambda: not self._ids, LAST_SECONDS)
+
+
+class _Wire(io.FileIO):
+    """A standard stream, whose lines are noted."""
+
+    def __init__(self, descriptor: int, pending: _Pending, mode: str) -> None:
+        super().__init__(descriptor, mode)
+        self._pending = pending
+        self._rest = b""
+
+    def _note(self, part: bytes) -> None:
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        for line in lines:
+            self._pending.note(line)
+
+
+class _Input(_Wire):
+    """Standard input, which ends once what it asked is answered."""
+
+    def __init__(self, descriptor: int, pending: _Pending) -> None:
+        super().__init__(descriptor, pending, "rb")
 
     def readinto(self, buffer: Any) -> int | None:
         length = super().readinto(buffer)
-        if not length:
-            end = threading.Timer(LAST_SECONDS, os._exit, (1,))
-            end.daemon = True
-            end.start()
+        if (
+            not length and self._rest
+        ):  # a last line without an end, which would be read after the end of all
+            buffer[:1], length = b"\n", 1
+        self._note(bytes(buffer[:length]))
+        if not length and not self._pending.are_answered():
+            os._exit(1)
+        return length
+
+
+class _Output(_Wire):
+    def __init__(self, descriptor: int, pending: _Pending) -> None:
+        super().__init__(descriptor, pending, "wb")
+
+    def write(self, buffer: Any) -> int:
+        length = super().write(buffer)
+        self._note(bytes(buffer[:length]))
         return length
 
 

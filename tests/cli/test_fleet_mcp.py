@@ -100,15 +100,45 @@ def test_a_server_that_is_away_is_an_error_of_the_tool_not_the_end() -> None:
     assert "127.0.0.1:9" in text(answers[1])
 
 
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def lines(*questions: dict[str, Any]) -> bytes:
+    """Requests as a client writes them, from the first on."""
+    fields: tuple[dict[str, Any], ...] = (
+        {"id": 1, "method": "initialize", "params": HELLO},
+        {"method": "notifications/initialized"},
+        *questions,
+    )
+    return b"".join(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n" for each in fields)
+
+
+def calling(name: str, number: int) -> dict[str, Any]:
+    return {"id": number, "method": "tools/call", "params": {"name": name, "arguments": {}}}
+
+
+def test_requests_of_a_script_are_all_answered_before_it_ends() -> None:
+    """`echo ... | ofu-exporter fleet mcp`: the input ends at once, and every tool takes its time."""
+    questions = [calling("changes", number) for number in range(2, 6)]
+    done = subprocess.run(
+        [*IMPATIENT, "fleet", "mcp", "--prometheus", "http://127.0.0.1:9"],
+        check=True,
+        input=lines(*questions)[:-1],
+        capture_output=True,
+        env=bare_environment(),
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("way", ["ctrl-c", "end of input"])
 def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str) -> None:
     """Assistants end their servers so; without it one that nobody uses would stay."""
     words = [*COMMAND, "fleet", "mcp", "--prometheus"]
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         subprocess.Popen(
@@ -119,13 +149,8 @@ def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str) -> 
         ) as server,
     ):
         assert server.stdin
-        for fields in (
-            {"id": 1, "method": "initialize", "params": hello},
-            {"method": "notifications/initialized"},
-            {"id": 2, "method": "tools/call", "params": {"name": "report", "arguments": {}}},
-        ):
-            server.stdin.write(json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n")
-            server.stdin.flush()
+        server.stdin.write(lines(calling("report", 2)))
+        server.stdin.flush()
         with silent.accept()[0]:  # the tool asks
             if way == "ctrl-c":
                 server.send_signal(signal.SIGINT)
