@@ -140,7 +140,7 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
         key = key._replace(user=job.user)
     job_history = history.job(key)
     job_history.names[tuple(getattr(job, name) for name in NAMES)] = 1
-    job_history.sizes.append(job.gpu_count)
+    job_history.add_size(job.gpu_count, 1.0)
     for gpu in job.gpus:
         if model := models.get(gpu.uuid):
             job_history.models[model] = job_history.models.get(model, 0.0) + gpu.held_seconds

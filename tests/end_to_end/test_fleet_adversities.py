@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,11 +91,11 @@ def url(
         yield server.url
 
 
-def asked(url: str, format_: str) -> str:
-    """What the command prints, on a computer whose own time is that of New York."""
+def asked(url: str, format_: str, zone: str = "America/New_York") -> str:
+    """What the command prints, on a computer of another time zone."""
     command = [sys.executable, "-m", "ofu_exporter", "fleet", "report", "--prometheus", url]
     command += ["--since", f"{HOURS}h", "--until", "2026-11-01T10:00Z", "--by", "job"]
-    environment = {**bare_environment(), "TZ": "America/New_York"}
+    environment = {**bare_environment(), "TZ": zone}
     done = subprocess.run(
         [*command, "--format", format_],
         check=False,
@@ -172,6 +173,15 @@ def test_days_end_where_they_do_in_utc(report: FleetReport) -> None:
     october = 4 * 3 + 4 * 2 + 4 * 2 + 4 * 2  # jobs 1, 1 of cluster b, 20 and 30 until midnight
     assert held["2026-10-31"] == pytest.approx(october, rel=0.02)
     assert held.keys() == {"2026-10-31", "2026-11-01"}
+
+
+def test_a_report_is_the_same_wherever_it_is_made(folders: Twice) -> None:
+    """But for the time that reading took."""
+    with stored(folders.recorded) as server:
+        zones = ("America/New_York", "Australia/Lord_Howe")
+        texts = [asked(server.url, "json", zone) for zone in zones]
+    here, there = (re.sub(r'"seconds": ?[\d.]+', "", text) for text in texts)
+    assert here == there != texts[1]
 
 
 @pytest.mark.parametrize("format_", ["text", "markdown", "html", "csv", "focus", "json"])

@@ -80,6 +80,12 @@ class HistoryAnswers:
             if covered[hour] < 1
         }
 
+    def of_agents(
+        self, quantities: Sequence[Quantity], hours: set[ClusterHour]
+    ) -> Iterator[Answers]:
+        """The same of hours as far as the agents' own series are there."""
+        return self._raw(quantities[0].name, quantities, hours & self._agents)
+
     def _raw(
         self, what: str, quantities: Sequence[Quantity], hours: set[ClusterHour]
     ) -> Iterator[Answers]:

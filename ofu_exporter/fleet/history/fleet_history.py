@@ -161,8 +161,8 @@ class JobHistory:
     """Names that it had, in the order of NAMES, by the hours for which it had them."""
     days: dict[int, JobSums] = field(default_factory=dict)
     """By day since 1970."""
-    sizes: list[float] = field(default_factory=list)
-    """Most GPUs of every hour."""
+    sizes: dict[float, float] = field(default_factory=dict)
+    """GPUs that it had at once, by the hours for which it had them."""
     verdicts: dict[str, float] = field(default_factory=dict)
     """Node-hours."""
     causes: dict[str, float] = field(default_factory=dict)
@@ -180,6 +180,20 @@ class JobHistory:
             self.first_hour = hour
         if self.last_hour is None or hour > self.last_hour:
             self.last_hour = hour
+
+    def add_size(self, gpus: float, hours: float) -> None:
+        self.sizes[gpus] = self.sizes.get(gpus, 0.0) + hours
+
+    @property
+    def size(self) -> float | None:
+        """The GPUs that it had for most of its time, the median: of an hour in which it had few of them briefly, no
+        more than that counts."""
+        half, so_far = sum(self.sizes.values()) / 2, 0.0
+        for gpus in sorted(self.sizes, reverse=True):
+            so_far += self.sizes[gpus]
+            if so_far >= half:
+                return gpus
+        return None
 
     @property
     def had_gpus(self) -> bool:

@@ -231,7 +231,7 @@ class _Pages:
                 for (time, _), value in zip(series.points, values, strict=True):
                     sizes[key, self._history.clock.hour_of(time)] += value
         for (key, _), value in sorted(sizes.items()):
-            self._history.jobs[key].sizes.append(value)
+            self._history.jobs[key].add_size(value, 1.0)
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""

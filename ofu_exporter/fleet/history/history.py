@@ -6,6 +6,7 @@ from these, which costs the server more. The sums do not depend on how the time 
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -83,7 +84,20 @@ def _is_first_record(reader: ChunkReader, end: float) -> bool:
     )
 
 
+SHORT_HOURS = 0.19
+"""Looks every five minutes at rates of five minutes may see too few GPUs of a job of up to ten minutes."""
+SHORTEST_SEEN_HOURS = 0.1
+"""Looks every minute, which rules keep, see all of those of longer ones."""
+IDS_AT_ONCE = 500
+"""Ids of jobs that one query names."""
+
+
 class _Collector(HistoryAnswers):
+    def __init__(self, reader: ChunkReader, history: FleetHistory, jobs: str = "") -> None:
+        super().__init__(reader, history, jobs)
+        self._held: dict[ClusterJob, tuple[array[int], array[float]]] = {}
+        """Hours, and GPU-hours held in them."""
+
     def read_hours(self, are_on_record: bool) -> None:
         """GPU-hours of models and jobs: those on record, and for the other hours those of the agents' own series."""
         if are_on_record:
@@ -149,8 +163,8 @@ class _Collector(HistoryAnswers):
 
     def read_facts_of_jobs(self) -> None:
         """What is worth knowing of jobs and is no part of a ratio."""
-        for _, values, job in self._of_jobs(queries.SIZE):
-            job.sizes += values
+        self._read_sizes()
+        self._read_short_sizes()
         for quantity in (queries.VERDICT, queries.CAUSE):
             for labels, values, job in self._of_jobs(quantity):
                 add_up(getattr(job, f"{quantity.name}s"), labels.get(quantity.name, ""), values)
@@ -158,6 +172,39 @@ class _Collector(HistoryAnswers):
             name = labels.get("finding", "")
             job.findings[name] = max(job.findings.get(name, 0.0), *values)
         self._read_idle()
+
+    def _read_sizes(self) -> None:
+        """Most GPUs of each hour, for as long as the job would have had them to hold what it held in the hour."""
+        for answer in self.either(queries.SIZE):
+            for key, sizes in self.largest(answer, job_of).items():
+                held = dict(zip(*self._held[key], strict=True)) if key in self._held else {}
+                for hour, gpus in sizes.items():
+                    job = self._history.jobs.get(self._history.owned(key, hour))
+                    if job is not None and gpus > 0:
+                        job.add_size(gpus, held.get(hour, 0.0) / gpus)
+
+    def _read_short_sizes(self) -> None:
+        """The GPUs of jobs of some minutes: none where they are not known, for a rate shows only a part of them."""
+        history, most = self._history, dict[ClusterJob, float]()
+        jobs = history.jobs.items()
+        short = {key: job for key, job in jobs if sum(job.sizes.values()) < SHORT_HOURS}
+        hours = {
+            (key.cluster, hour)
+            for key, job in short.items()
+            for hour in range(job.first_hour or 0, (job.last_hour or -1) + 1)
+        }
+        ids = sorted({key.job_id for key in short})
+        for begin in range(0, len(ids), IDS_AT_ONCE):
+            about = self.about(queries.any_of("job_id", ids[begin : begin + IDS_AT_ONCE]))
+            for answers in about.of_agents([queries.SIZE_OF_SHORT], hours):
+                for key, hour, gpus in self.values_of(answers[0], job_of):
+                    owner = history.owned(key, hour)
+                    most[owner] = max(gpus, most.get(owner, 0.0))
+        for key, job in short.items():
+            if key in most:
+                job.sizes = {most[key]: 1.0}
+            elif sum(job.sizes.values()) < SHORTEST_SEEN_HOURS:
+                job.sizes = {}
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, and their energy."""
@@ -197,6 +244,9 @@ class _Collector(HistoryAnswers):
         for key in sorted(set[ClusterJob]().union(*of_jobs)):
             of_job, job = [each.get(key, {}) for each in of_jobs], history.job(key)
             is_reused = history.is_reused(key)
+            hours, values = self._held.setdefault(key, (array("l"), array("d")))
+            hours.extend(of_job[0])
+            values.extend(of_job[0].values())
             if of_job[1]:
                 history.measured.setdefault(key, MeasuredHours()).add(*of_job[1:3])
             for hour in sorted(set[int]().union(*of_job)):

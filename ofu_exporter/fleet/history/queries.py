@@ -259,10 +259,18 @@ COVERED = Quantity(
 SIZE = Quantity(
     "size",
     f"max by ({JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m[59m59s999ms]))",
-    f"max_over_time(({over_nodes('rate(ofu_job_held_gpu_seconds_total{CLUSTER}[5m])')})[59m59s999ms:1m])",
+    f"max_over_time(({over_nodes('rate(ofu_job_held_gpu_seconds_total{CLUSTER}[5m])')}){WITHIN})",
     is_always_there=True,
 )
-"""GPUs of a job, looked for every minute: few looks see all of those of one that lasts some minutes."""
+"""Most GPUs of a job at once; only a part of those of one that lasts some minutes."""
+SIZE_OF_SHORT = Quantity(
+    "GPUs of short jobs",
+    "",
+    f"sum by ({JOB}) (group by ({GPU}, job_id) (last_over_time(ofu_gpu_info{{CLUSTER}}[1h])) * on ({GPU}) "
+    f"group_left () (max by ({GPU}) (last_over_time(ofu_gpu_instance_share_ratio{{AGENTS}}[1h])) or "
+    f"group by ({GPU}) (last_over_time(ofu_gpu_info{{CLUSTER}}[1h]))))",
+)
+"""All GPUs that a job had in the hour, however briefly."""
 
 _RAW_OBSERVED = over_nodes("rate(ofu_job_gpu_seconds_total{CLUSTER}[5m])")
 _RAW_UTILIZED = over_nodes("rate(ofu_job_utilization_seconds_total{CLUSTER}[5m])")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from statistics import median_high
 
 from ofu_exporter.fleet.answer import MissingRow
 from ofu_exporter.fleet.chunks import MissingChunk
@@ -30,7 +29,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             "cluster": job.key.cluster,
             "job_id": job.key.job_id,
             **{name: names[name] for name in NAMES[:5]},
-            "gpus": _gpus(job.sizes),
+            "gpus": _nearly_whole(job.size),
             "model": longest(job.models),
             "framework": longest(job.frameworks),
             "begin": iso(clock.end_of((job.first_hour or 0) - 1)),
@@ -111,12 +110,8 @@ def names_of(job: JobHistory) -> dict[str, str]:
     return dict(zip(NAMES, best, strict=True))
 
 
-def _gpus(sizes: list[float]) -> float | None:
-    """The median over hours of the most GPUs in the hour; a whole number where it nearly is one.
-
-    The two least are left out where there are more: as the job began and ended, a part of its GPUs was seen.
-    """
-    if not sizes:
-        return None
-    middle = median_high(sorted(sizes)[2:] or sizes)
-    return float(round(middle)) if abs(middle - round(middle)) < 0.02 * middle else middle
+def _nearly_whole(gpus: float | None) -> float | None:
+    """A number of GPUs, whole where it nearly is."""
+    if gpus is None or abs(gpus - round(gpus)) >= 0.02 * gpus:
+        return gpus
+    return float(round(gpus))

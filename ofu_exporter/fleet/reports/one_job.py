@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 from pydantic import Field
@@ -90,9 +89,9 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
     """Whether OFU of two jobs may be compared: of the same GPUs, and of sizes within a factor of two."""
     if one.models and other.models and longest(one.models) != longest(other.models):
         return False
-    if not one.sizes or not other.sizes:
+    if one.size is None or other.size is None:
         return True
-    small, large = sorted((median(one.sizes), median(other.sizes)))
+    small, large = sorted((one.size, other.size))
     return large <= 2 * small
 
 

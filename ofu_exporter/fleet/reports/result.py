@@ -84,7 +84,7 @@ class JobRow(ServedColumns, SumsRow):
     account: str
     partition: str
     namespace: str
-    gpus: float | None
+    gpus: float | None = Field(description="That it had for most of its time.")
     model: str | None = Field(description="Of most of its GPUs.")
     framework: str | None = Field(description="As its reports say.")
     begin: str = Field(description="The begin of the first hour with data of it, UTC.")

@@ -64,7 +64,7 @@ def test_a_job_is_short_by_the_time_for_which_it_held_its_gpus(
 
 
 def test_a_job_whose_gpus_are_not_known_is_not_short() -> None:
-    assert why(row(0.01, sizes=[]), shorter_than="10m") is None
+    assert why(row(0.01, sizes={}), shorter_than="10m") is None
 
 
 @every(

@@ -167,10 +167,10 @@ def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHi
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_short_jobs_have_all_of_their_gpus_however_hours_cut_them(
+def test_jobs_have_their_gpus_however_short_they_are_and_hours_cut_them(
     tmp_path: Path, engine: str
 ) -> None:
-    lives = (0.95, 1.95), (2.95, 4.05), (4.95, 5.05), (6.5, 6.5 + 1 / 12)
+    lives = (0.95, 1.95), (2.95, 4.05), (4.95, 5.05), (6.5, 6.5 + 1 / 12), (7.2, 7.25)
     jobs = [ScheduledJob(str(n), "eve", (N1,), *life, 0.4) for n, life in enumerate(lives)]
     span = (BEGIN, BEGIN + 8 * HOUR)
     rules = " ".join((queries.SIZE.recorded, hourly()))
@@ -182,7 +182,7 @@ def test_short_jobs_have_all_of_their_gpus_however_hours_cut_them(
     ):
         found = read_history(reader, *span)
     rows = [job_row(job, found.clock, None, Prices()) for job in found.jobs.values()]
-    assert {row.job_id: row.gpus for row in rows} == dict.fromkeys(map(str, range(4)), 4.0)
+    assert {row.job_id: row.gpus for row in rows} == dict.fromkeys(map(str, range(5)), 4.0)
 
 
 def test_what_cost_most_in_the_traces_of_a_job_is_its_share_of_them(history: FleetHistory) -> None:

@@ -85,7 +85,7 @@ def fleet() -> FleetHistory:
         one.findings = {"host_bound": 0.3, "padding": 0.1} if n % 5 == 0 else {}
         one.frameworks = {"nemo": 1.0} if n % 2 else {}
         one.models = {H100: 1.0} if n % 3 else {L4: 1.0, H100: 1.0}
-        one.sizes = [float(2 ** (n % 4))]
+        one.sizes = {float(2 ** (n % 4)): 1.0}
         one.served = served() if n == 6 else None
         made.append(one)
     found = history(*made, installed=900.0)

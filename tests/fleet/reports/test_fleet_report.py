@@ -34,7 +34,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 def job(job_id: str, user: str, sums: JobSums, **known: object) -> JobHistory:
     names: dict[tuple[str, ...], int] = {(f"train-{user}", user, "lab", "gpu", "", "slurm", ""): 3}
-    made = JobHistory(ClusterJob("a", job_id), names, {DAY: sums}, [8.0, 8.0, 7.99])
+    made = JobHistory(ClusterJob("a", job_id), names, {DAY: sums}, {8.0: 2.0, 7.99: 1.0})
     made.models = {H100: 1.0}
     for hour in (FIRST, FIRST + 9):
         made.note_hour(hour)

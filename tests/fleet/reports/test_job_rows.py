@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import PricedHours
-from ofu_exporter.fleet.reports.job_rows import _gpus, iso, job_row, longest, names_of, times, unix
+from ofu_exporter.fleet.reports.job_rows import iso, job_row, longest, names_of, times, unix
 from ofu_exporter.fleet.reports.result import JobRow
 from tests.fleet.reports.test_fleet_report import CLOCK, FIRST, PRICED, history, job, report
 from tests.helpers.every import every
@@ -20,23 +20,25 @@ def row_of(made: JobHistory) -> JobRow:
 
 @every(
     [
-        ([], None),
-        ([8.0, 8.0, 7.99], 8.0),
-        ([64.0, 62.6], 64.0),
-        ([4.8, 8.0], 8.0),
-        ([2.4, 8.0, 1.6], 8.0),
-        ([2.4, 4.0, 4.0, 4.0, 8.0, 8.0, 1.6], 4.0),
-        ([2.05], 2.05),
-        ([2.03], 2.0),
-        ([0.14], 0.14),
-        ([0.5], 0.5),
-        ([1.0, 4.0, 4.0], 4.0),
+        ({}, None),
+        ({8.0: 2.0, 7.99: 1.0}, 8.0),
+        ({64.0: 1.0, 62.6: 0.9}, 64.0),
+        ({4.8: 0.05, 8.0: 0.95}, 8.0),  # an hour cut it after three minutes
+        ({4.0: 2.0, 8.0: 1.0}, 4.0),  # elastic: 4, 4 and 8 GPUs, an hour each
+        ({4.0: 1.0, 8.0: 1.0}, 8.0),
+        ({2.4: 0.1, 4.0: 3.0, 8.0: 2.0, 1.6: 0.1}, 4.0),
+        ({2.05: 1.0}, 2.05),
+        ({2.03: 1.0}, 2.0),
+        ({0.14: 1.0}, 0.14),
+        ({0.5: 1.0}, 0.5),
     ]
 )
-def test_its_gpus_are_the_median_and_whole_where_they_nearly_are(
-    sizes: list[float], gpus: float | None
+def test_its_gpus_are_those_of_most_of_its_time_and_whole_where_they_nearly_are(
+    sizes: dict[float, float], gpus: float | None
 ) -> None:
-    assert _gpus(sizes) == gpus
+    made = job("1", "alice", JobSums(8.0))
+    made.sizes = sizes
+    assert row_of(made).gpus == gpus
 
 
 def test_the_first_of_equal_names_stands_for_both() -> None:

@@ -127,13 +127,13 @@ def test_a_node_that_is_lost_does_not_take_the_clock_of_the_others() -> None:
 def test_a_part_of_a_gpu_is_no_earlier_run_of_whole_ones() -> None:
     key = ClusterJob("", "1")
     large, small, other = (
-        JobHistory(key, sizes=sizes, models={model: 1.0})
-        for sizes, model in (([64.0], "H100"), ([0.14], "H100"), ([64.0], "A100"))
+        JobHistory(key, sizes={size: 1.0}, models={model: 1.0})
+        for size, model in ((64.0, "H100"), (0.14, "H100"), (64.0, "A100"))
     )
-    assert _is_alike(large, JobHistory(key, sizes=[48.0], models={"H100": 2.0}))
+    assert _is_alike(large, JobHistory(key, sizes={48.0: 1.0}, models={"H100": 2.0}))
     assert not _is_alike(large, small)
     assert not _is_alike(large, other)
-    for unknown in (JobHistory(key, models={"H100": 1.0}), JobHistory(key, sizes=[64.0])):
+    for unknown in (JobHistory(key, models={"H100": 1.0}), JobHistory(key, sizes={64.0: 1.0})):
         assert _is_alike(large, unknown)
         assert _is_alike(unknown, large)
 

@@ -23,7 +23,7 @@ def sweep(count: int, user: str = "ada", first: int = 0) -> list[JobHistory]:
             str(first + n),
             user,
             JobSums(10 + n, 10 + n, (10 + n) / 5, (10 + n) / 2, (10 + n) * 0.15, (10 + n) / 10),
-            sizes=[SIZES[n % 3]],
+            sizes={SIZES[n % 3]: 1.0},
             verdicts={"mfu_above_ofu" if n else "agree": 1.0},
         )
         for n in range(count)
