@@ -8,7 +8,6 @@ from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.ofu.honest_ratio import HonestRatio, honest_ratio
-from ofu_exporter.values import quantities
 from ofu_exporter.values.reading import overstated_by_clock
 from ofu_exporter.values.reported import Compared
 
@@ -46,7 +45,7 @@ def honest(facts: CauseFacts) -> HonestRatio:
 def compared(observation: Observation, facts: CauseFacts) -> Divergence:
     """The verdict on two numbers. An error that is only assumed widens no limit."""
     mfu, ofu, error = observation.mfu, observation.ofu, observation.standard_error
-    divergence.check(mfu, ofu, error, quantities.MOST_EXPLAINED)
+    divergence.check(mfu, ofu, error)
     variance = 0.0 if observation.is_error_assumed else error**2
     sums = Compared(mfu, ofu, 1.0, variance, overstated_seconds=observation.overstated)
     result = divergence.compare_sums(sums, 1.0, thresholds_of(facts))

@@ -121,7 +121,11 @@ class StateFile:
     def _set_by(self, now: ClockMark) -> float:
         """By how much the clock was set since the file was written; 0 where that is not known."""
         row = self._db.execute("SELECT boot_id, uptime, unix FROM clock").fetchone()
-        if row is None or not isinstance(row[0], str) or not all(map(_is_time, row[1:])):
+        if (
+            row is None
+            or not isinstance(row[0], str)
+            or not all(is_past(each, UNIX_LIMIT) for each in row[1:])
+        ):
             return 0.0
         seconds = set_by(ClockMark(*row), now)
         if seconds:
@@ -262,10 +266,6 @@ def _locked(path: Path) -> int:
             f"another agent writes it ({path.name} is locked); what this one measures is not kept"
         ) from error
     return handle
-
-
-def _is_time(value: object) -> bool:
-    return is_past(value, UNIX_LIMIT)
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:

@@ -84,41 +84,27 @@ class Divergence(NamedTuple):
     """The standard error of the OFU that the verdict was made with."""
 
 
-def compare(
-    mfu: float,
-    ofu: float,
-    *,
-    standard_error: float = 0.0,
-    observed_seconds: float = math.inf,
+def compare_sums(
+    sums: Compared,
+    gpus: float = 1.0,
     thresholds: Thresholds = DEFAULT,
     previous: Verdict | None = None,
-) -> Divergence:
-    """Compare an MFU with the OFU of the same seconds, both 0..1.
+) -> Divergence | None:
+    """Compare sums; None where nothing was observed. `gpus` is how many GPUs the GPU-seconds are of; a MIG
+    instance is a part of one. `previous` is the verdict before this one, which stays until the difference is clearly
+    inside the threshold again.
 
-    `observed_seconds` is how long OFU was observed. `previous` is the verdict before this one, which stays until
-    the difference is clearly inside the threshold again.
-
-    Raises ConfigError for a number that is negative, not finite, or a percentage.
+    A measured OFU is compared as it is, also far above 1: with a wrong row in the configuration the GPU shows
+    such an OFU, and no report is at fault.
     """
-    check(mfu, ofu, standard_error)
-    if math.isnan(observed_seconds) or observed_seconds < 0:
-        raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number of 0 or more")
-    error = StandardError(ErrorMethod.MEASURED, standard_error)
-    return _divergence(mfu, ofu, error, observed_seconds, thresholds, previous)
-
-
-def _divergence(
-    mfu: float,
-    ofu: float,
-    error: StandardError,
-    observed_seconds: float,
-    thresholds: Thresholds,
-    previous: Verdict | None,
-) -> Divergence:
+    mfu, ofu, error = sums.mfu, sums.ofu, sums.error(gpus)
+    if mfu is None or ofu is None:
+        return None
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
     edges = thresholds.standard_errors * error.edges
-    if observed_seconds < thresholds.observed_seconds or edges > thresholds.widest:
+    is_short = sums.gpu_seconds / (gpus or 1.0) < thresholds.observed_seconds
+    if is_short or edges > thresholds.widest:
         return Divergence(difference, relative, Verdict.INSUFFICIENT_DATA, error)
     is_measured = error.method is ErrorMethod.MEASURED
     wider = thresholds.standard_errors * min(error.largest, 1.0)
@@ -138,33 +124,14 @@ def _divergence(
     return Divergence(difference, relative, verdict, error)
 
 
-def compare_sums(
-    sums: Compared,
-    gpus: float = 1.0,
-    thresholds: Thresholds = DEFAULT,
-    previous: Verdict | None = None,
-) -> Divergence | None:
-    """Compare sums; None where nothing was observed. `gpus` is how many GPUs the GPU-seconds are of; a MIG
-    instance is a part of one.
-
-    A measured OFU is compared as it is, also far above 1: with a wrong row in the configuration the GPU shows
-    such an OFU, and no report is at fault.
-    """
-    mfu, ofu = sums.mfu, sums.ofu
-    if mfu is None or ofu is None:
-        return None
-    observed_seconds = sums.gpu_seconds / (gpus or 1.0)
-    return _divergence(mfu, ofu, sums.error(gpus), observed_seconds, thresholds, previous)
-
-
 def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT) -> Verdict:
     divergence = compare_sums(sums, gpus, thresholds)
     return divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA
 
 
-def check(mfu: float, ofu: float, standard_error: float, most: float = quantities.MOST) -> None:
+def check(mfu: float, ofu: float, standard_error: float) -> None:
     """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
-    for name, value, limit in (("mfu", mfu, most), ("ofu", ofu, OFU_LIMIT)):
+    for name, value, limit in (("mfu", mfu, quantities.MOST_EXPLAINED), ("ofu", ofu, OFU_LIMIT)):
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:
             raise ConfigError(f"{name}: {value!r} is not a number of 0 or more")
         if value > limit:

@@ -8,12 +8,37 @@ import random
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.ofu.divergence import Thresholds, check, compare, compare_sums, verdict
+from ofu_exporter.ofu.divergence import (
+    DEFAULT,
+    Divergence,
+    Thresholds,
+    check,
+    compare_sums,
+    verdict,
+)
 from ofu_exporter.ofu.honest_ratio import HonestRatio, honest_ratio
 from ofu_exporter.values.reported import Compared, Verdict
 
 IN_POINTS = Thresholds(honest=HonestRatio(0.9, 1.0))
 """With an honest ratio that at an OFU of 40 % is less than 5 points."""
+
+
+def over(seconds: float, mfu: float, ofu: float, error: float = 0.0) -> Compared:
+    """The sums of a number of GPU-seconds."""
+    return Compared(mfu * seconds, ofu * seconds, seconds, (error * seconds) ** 2)
+
+
+def compare(
+    mfu: float,
+    ofu: float,
+    error: float = 0.0,
+    thresholds: Thresholds = DEFAULT,
+    previous: Verdict | None = None,
+) -> Divergence:
+    """An MFU and the OFU of the same ten minutes."""
+    found = compare_sums(over(600.0, mfu, ofu, error), 1.0, thresholds, previous)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -42,8 +67,8 @@ def test_the_papers_jobs(mfu: float, ofu: float, relative: float, verdict: Verdi
 
 def test_standard_errors_widen_what_is_above_and_not_what_is_below() -> None:
     assert compare(0.43, 0.40).verdict is Verdict.MFU_ABOVE_OFU
-    assert compare(0.43, 0.40, standard_error=0.006).verdict is Verdict.AGREE
-    below = compare(0.343, 0.40, standard_error=0.006, thresholds=IN_POINTS)
+    assert compare(0.43, 0.40, error=0.006).verdict is Verdict.AGREE
+    below = compare(0.343, 0.40, error=0.006, thresholds=IN_POINTS)
     assert below.verdict is Verdict.MFU_BELOW_OFU
     assert compare(0.352, 0.40).verdict is Verdict.AGREE
 
@@ -54,7 +79,7 @@ H100_BF16 = honest_ratio("H100-SXM5-80GB", {"bf16"})
 def test_an_honest_report_at_the_lower_end_may_be_off_by_its_error() -> None:
     of_h100 = Thresholds(honest=H100_BF16)
     assert compare(0.85 * 0.6, 0.6, thresholds=of_h100).verdict is Verdict.MFU_BELOW_OFU
-    unsure = compare(0.85 * 0.6, 0.6, standard_error=0.005, thresholds=of_h100)
+    unsure = compare(0.85 * 0.6, 0.6, error=0.005, thresholds=of_h100)
     assert unsure.verdict is Verdict.AGREE
 
 
@@ -97,9 +122,9 @@ def test_a_difference_at_the_threshold_does_not_flap() -> None:
 
 
 def test_too_little_is_no_verdict() -> None:
-    assert compare(0.9, 0.1, observed_seconds=59).verdict is Verdict.INSUFFICIENT_DATA
-    assert compare(0.9, 0.1, observed_seconds=60).verdict is Verdict.MFU_ABOVE_OFU
-    little = compare(0.9, 0.1, observed_seconds=0)
+    assert verdict(over(60.0, 0.9, 0.1)) is Verdict.MFU_ABOVE_OFU
+    little = compare_sums(over(59.0, 0.9, 0.1))
+    assert little is not None
     assert little.verdict is Verdict.INSUFFICIENT_DATA
     assert little.difference == pytest.approx(0.8)
     assert little.relative == pytest.approx(8.0)
@@ -111,20 +136,6 @@ def test_a_difference_of_just_the_threshold_is_none() -> None:
     assert compare(0.25, 0.5, thresholds=wide).verdict is Verdict.AGREE
 
 
-def over(seconds: float, mfu: float, ofu: float, error: float = 0.0) -> Compared:
-    """The sums of a number of GPU-seconds."""
-    return Compared(mfu * seconds, ofu * seconds, seconds, (error * seconds) ** 2)
-
-
-def test_sums_are_compared_by_their_means() -> None:
-    found = compare_sums(over(600.0, 0.43, 0.40))
-    assert found is not None
-    assert found.difference == pytest.approx(0.03)
-    assert found.verdict is verdict(over(600.0, 0.43, 0.40)) is Verdict.MFU_ABOVE_OFU
-    unsure = over(600.0, 0.43, 0.40, error=0.006)
-    assert verdict(unsure) is Verdict.AGREE
-
-
 def test_where_nothing_was_observed_nothing_is_compared() -> None:
     assert compare_sums(Compared()) is None
     assert verdict(Compared()) is Verdict.INSUFFICIENT_DATA
@@ -132,13 +143,9 @@ def test_where_nothing_was_observed_nothing_is_compared() -> None:
 
 def test_the_time_that_a_verdict_takes_is_that_of_each_gpu() -> None:
     """Sixty seconds of eight GPUs are 480 GPU-seconds; a job whose GPUs are not known is taken for one."""
-    assert verdict(over(60.0, 0.9, 0.1)) is Verdict.MFU_ABOVE_OFU
     assert verdict(over(60.0, 0.9, 0.1), gpus=0) is Verdict.MFU_ABOVE_OFU
     assert verdict(over(479.0, 0.9, 0.1), gpus=8) is Verdict.INSUFFICIENT_DATA
     assert verdict(over(480.0, 0.9, 0.1), gpus=8) is Verdict.MFU_ABOVE_OFU
-    found = compare_sums(over(60.0, 0.9, 0.1))
-    assert found is not None
-    assert found.verdict is Verdict.MFU_ABOVE_OFU
 
 
 def test_sums_are_compared_by_the_thresholds_and_from_the_verdict_before() -> None:
@@ -184,9 +191,9 @@ def test_an_idle_gpu_has_no_relative_difference() -> None:
 @pytest.mark.parametrize(
     ("mfu", "ofu", "error", "match"),
     [
-        (54.27, 0.2558, 0.0, r"mfu: 54\.27 is out of range; write 0\.5427$"),
+        (54270.0, 0.2558, 0.0, r"mfu: 54270\.0 is out of range; write 542\.7$"),
         (0.5427, 25.58, 0.0, r"ofu: 25\.58 is out of range; write 0\.2558$"),
-        (10.01, 0.2558, 0.0, r"mfu: 10\.01 is out of range"),
+        (10000.1, 0.2558, 0.0, r"mfu: 10000\.1 is out of range"),
         (0.5427, 1.501, 0.0, r"ofu: 1\.501 is out of range"),
         (-0.1, 0.2, 0.0, r"mfu: -0\.1 is not"),
         (math.nan, 0.2, 0.0, "mfu: nan is not"),
@@ -198,13 +205,8 @@ def test_an_idle_gpu_has_no_relative_difference() -> None:
 )
 def test_numbers_that_are_none(mfu: float, ofu: float, error: float, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
-        compare(mfu, ofu, standard_error=error)
-
-
-def test_observed_time_that_is_none() -> None:
-    check(10.0, 1.5, 1.0)  # the largest that are some
-    with pytest.raises(ConfigError, match="observed_seconds"):
-        compare(0.3, 0.3, observed_seconds=-1)
+        check(mfu, ofu, error)
+    check(1e4, 1.5, 1.0)  # the largest that are some
 
 
 @pytest.mark.parametrize("value", [-0.01, math.nan, math.inf])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.ofu.divergence import Thresholds, compare
+from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.honest_ratio import MEASURED, NOT_MEASURED, HonestRatio, honest_ratio
 from ofu_exporter.values.reported import Verdict
-from tests.ofu.test_divergence import H100_BF16
+from tests.ofu.test_divergence import H100_BF16, compare
 
 
 @pytest.mark.parametrize(

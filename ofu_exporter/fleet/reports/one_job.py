@@ -124,14 +124,11 @@ def _only(history: FleetHistory, key: ClusterJob) -> JobHistory:
         raise UnknownJobError(
             f"job {key.job_id} is in clusters {', '.join(clusters)}: give --cluster"
         )
-    jobs = {names_of(job)["user"]: job for job in sorted(history.jobs.values(), key=_begin)}
+    ordered = sorted(history.jobs.values(), key=lambda job: job.first_hour or 0)
+    jobs = {names_of(job)["user"]: job for job in ordered}
     if key.user and key.user not in jobs:
         raise UnknownJobError(f"job {key.job_id} was never {key.user}'s, but of {', '.join(jobs)}")
     return jobs[key.user] if key.user else [*jobs.values()][-1]
-
-
-def _begin(job: JobHistory) -> int:
-    return job.first_hour or 0
 
 
 def _read_earlier(reader: ChunkReader, history: FleetHistory, job: JobHistory) -> None:

@@ -18,7 +18,6 @@ from ofu_exporter.flops.causes.layers import capacity_run
 from ofu_exporter.flops.causes.peaks import wrong_device
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
-from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes import held_out, planted
 from tests.flops.causes.cards import DEEPSEEK_V32, FINAL
@@ -39,6 +38,7 @@ from tests.flops.causes.synthetic import (
 from tests.flops.causes.test_recovery import CASES, WITH_THROUGHPUT
 from tests.flops.counting import CONFIGS, NAMES, config
 from tests.helpers.every import every
+from tests.ofu.test_divergence import compare
 
 PROMISED = (
     "activation_recompute",
@@ -296,7 +296,7 @@ def test_lengths_known_by_moments_only() -> None:
 
 def test_whatever_the_gpus_show_there_is_an_answer() -> None:
     """With a wrong row in the configuration a GPU shows an OFU of 2, and the comparison is there already."""
-    seen = divergence.compare(0.4, 0.4)
+    seen = compare(0.4, 0.4)
     for right in (1e-6, 0.3, 40.0):
         found = explain(Observation(0.4, 2.3, right_mfu=right), LLAMA.facts(), verdict=seen)
         assert found.advice or found.causes
