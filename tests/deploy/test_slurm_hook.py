@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from ofu_exporter.schedulers.slurm import ended_files, job_files
 from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import until
 from tests.helpers.broken_node import full_disk, full_log, why_no_mounts
-from tests.helpers.hook_node import HookNode, hook_nodes
+from tests.helpers.hook_node import HookNode
 from tests.helpers.slurm_cluster import PROGRAM
 
 pytestmark = pytest.mark.slow
@@ -28,17 +28,6 @@ SHORT = {"OFU_EXPORTER_HOOK_SECONDS": "1"}
 JOBS = range(8)
 
 needs_mounts = pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Callable[[Path], HookNode]]:
-    with hook_nodes() as make:
-        yield make
-
-
-@pytest.fixture
-def node(nodes: Callable[[Path], HookNode], tmp_path: Path) -> HookNode:
-    return nodes(tmp_path)
 
 
 def program(folder: Path, *lines: str) -> dict[str, str]:

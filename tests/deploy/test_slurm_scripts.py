@@ -6,13 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.agent import until
-from tests.helpers.hook_node import HookNode, hook_nodes
+from tests.helpers.hook_node import HookNode
 from tests.helpers.slurm_cluster import DEPLOYED
 
 pytestmark = pytest.mark.slow
@@ -30,17 +29,6 @@ def test_shellcheck_finds_nothing() -> None:
 without_systemd = pytest.mark.skipif(
     Path("/run/systemd/system").exists(), reason="the unit of this machine would be started"
 )
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Callable[[Path], HookNode]]:
-    with hook_nodes() as make:
-        yield make
-
-
-@pytest.fixture
-def node(nodes: Callable[[Path], HookNode], tmp_path: Path) -> HookNode:
-    return nodes(tmp_path)
 
 
 def test_the_hooks_note_a_job_and_forget_it(node: HookNode) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm, nvml
-from tests.helpers.agent import Agent, agent, call, until
+from tests.end_to_end.test_faults import GPUS, down, measured
+from tests.helpers.agent import agent, call, until
 
 FLAGS = ("--interval", "0.4s", "--dcgm-interval", "0.1s", "--scheduler", "none")
 ALONE = (*FLAGS, "--source", "dcgm")
-GPUS = 3
 A30: dict[str, dcgm.Value] = {"gpm": 0, "name": "NVIDIA A30", "compute": [8, 0], "tensor": 0.4}
 
 
@@ -45,14 +45,6 @@ def mixed(tmp_path: Path, engine: dcgm.Scenario) -> dict[str, str]:
     engine.gpu(1, **A30, pci_id="20b710de", cycles=0, max_clock_mhz=1440, clock_mhz=[1440])
     engine.add("module 1")
     return both(driver, engine)
-
-
-def measured(running: Agent) -> list[str]:
-    return [str(i) for i in range(GPUS) if running.value("ofu_gpu_up", gpu=str(i)) == 1]
-
-
-def down(running: Agent, reason: Reason, gpu: str = "1") -> bool:
-    return running.value("ofu_gpu_unavailable", gpu=gpu, reason=reason.value) == 1
 
 
 ALL = ["0", "1", "2"]

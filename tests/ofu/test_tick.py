@@ -48,16 +48,6 @@ def agent() -> Agent:
     return Agent()
 
 
-def test_a_window_is_shown_and_added_to_the_totals(agent: Agent) -> None:
-    agent.tick([reading(0, 5, tensor=0.5, hz=[1464e6] * 10)], now=5)
-    agent.tick([reading(5, 10, tensor=0.25, hz=[1464e6] * 10)], now=10)
-    view = agent.view()
-    assert view.window is not None
-    assert view.window.utilization == pytest.approx(0.2)
-    assert view.utilization_seconds == pytest.approx(0.4 * 5 + 0.2 * 5)
-    assert view.observed_seconds == pytest.approx(10)
-
-
 def test_a_known_gpu_is_starting_until_its_first_window(agent: Agent) -> None:
     agent.tick(present=[gpu()])
     assert agent.view().reason is Reason.STARTING

@@ -99,22 +99,13 @@ def test_partial_coverage_is_said() -> None:
     assert "partial" not in head(many_nodes())
 
 
-def test_made_up_data_is_marked() -> None:
-    source = SourceJson(
-        source="simulate", up=True, simulated=True, reason=None, detail="", advice=""
-    )
-    node = shown_node().model_copy(update={"sources": [source]})
-    said = head(Scene((SceneAnswer("n", node),), "its agent"))
-    assert "SIMULATED" in said
-
-
-def test_a_replayed_recording_is_said() -> None:
-    source = SourceJson(
-        source="replay", up=True, simulated=False, reason=None, detail="", advice=""
-    )
-    node = shown_node().model_copy(update={"sources": [source]})
-    assert "RECORDED" in head(Scene((SceneAnswer("n", node),), ""))
-    assert "RECORDED" not in head(Scene((SceneAnswer("n", shown_node()),), ""))
+@pytest.mark.parametrize(("source", "mark"), [("simulate", "SIMULATED"), ("replay", "RECORDED")])
+def test_made_up_data_and_a_replayed_recording_are_marked(source: str, mark: str) -> None:
+    made_up = source == "simulate"
+    read = SourceJson(source=source, up=True, simulated=made_up, reason=None, detail="", advice="")
+    node = shown_node().model_copy(update={"sources": [read]})
+    assert mark in head(Scene((SceneAnswer("n", node),), "its agent"))
+    assert mark not in head(Scene((SceneAnswer("n", shown_node()),), "its agent"))
 
 
 def test_no_answer_is_said() -> None:
