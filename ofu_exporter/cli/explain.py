@@ -27,7 +27,6 @@ from ofu_exporter.cli.step import STEP_OPTIONS, how, precision_shares, read_step
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support import tables
 from ofu_exporter.support.tables import LEFT, RIGHT, Column
-from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Lengths
@@ -90,7 +89,7 @@ def explain(format_: str, **options: Any) -> None:
     error = options["ofu_stderr"]
     is_assumed = error is None
     error = package.POINT if is_assumed else error
-    divergence.check(options["mfu"], options["ofu"], error, quantities.MOST_EXPLAINED)
+    divergence.check(options["mfu"], options["ofu"], error)
     facts = _facts(options)
     right, is_read = _right_mfu(facts, options), options["clock"] != "cycles"
     observed = package.Observation(
