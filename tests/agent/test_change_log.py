@@ -162,6 +162,7 @@ def test_a_gpu_that_is_gone_from_the_source_is_lost(logged: Logged) -> None:
     assert logged.lines("gpu_back")[-1] == "GPU 1 (GPU-0001) is measured"
 
 
+@pytest.mark.slow
 def test_verdicts_have_a_line_when_they_turn_and_not_while_there_is_none(logged: Logged) -> None:
     desk = Desk(1)
     desk.give(ADA, "0")

@@ -123,6 +123,7 @@ def test_what_is_no_cycle_of_the_job_counts_nothing(folder: Path) -> None:
     assert looked(str(folder)).restarts(JOB) == 3
 
 
+@pytest.mark.slow
 def test_what_is_none_of_nvrx_is_read_once_and_hides_no_cycle(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,6 +145,7 @@ def test_what_is_none_of_nvrx_is_read_once_and_hides_no_cycle(
     )
 
 
+@pytest.mark.slow
 def test_ten_thousand_cycles_cost_no_more_than_five_hundred(folder: Path) -> None:
     begun = json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"})
     for number in range(2, 2000):

@@ -30,12 +30,14 @@ def test_every_gpu_is_measured_and_its_clock_polled_in_between(watch: Watch) -> 
     agent = sampler(watch, ("fake", FakeSource(*probes)))
     agent.start()
     snapshot = watch.until(
-        lambda s: len(s.gpus) == 2 and all(v.observed_seconds > 0.3 for v in s.gpus)
+        lambda s: (
+            [v.observed_seconds > 0.3 for v in s.gpus] == [True, True]
+            and all(probe.polls for probe in probes)
+        )
     )
     assert agent.stop()
     assert snapshot.source.up
     assert snapshot.source.name == "fake"
-    assert all(probe.polls for probe in probes)
 
 
 @pytest.mark.slow

@@ -50,6 +50,7 @@ def test_a_job_is_named_once_ten_minutes_are_below_and_never_before(watched: Wat
     assert why == "its OFU of ten minutes is 14.9%, below 15.0%"
 
 
+@pytest.mark.slow
 def test_a_job_at_the_limit_is_none(watched: Watched) -> None:
     assert list(watched.minutes(400, 0.151)) == []
 
@@ -72,11 +73,13 @@ def test_a_job_of_half_an_hour_has_no_usual_ofu_yet(watched: Watched) -> None:
     assert list(watched.minutes(11, 0.2)) == []
 
 
+@pytest.mark.slow
 def test_it_is_named_again_after_six_hours(watched: Watched) -> None:
     named = [minute for minute, _, _ in watched.minutes(13 * 60, 0.05)]
     assert named == [11, 11 + 360, 11 + 720]
 
 
+@pytest.mark.slow
 def test_a_job_that_could_not_be_traced_is_named_again_after_ten_minutes(watched: Watched) -> None:
     found = []
     for minute, *_ in watched.minutes(400, 0.05):

@@ -207,6 +207,7 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
     assert "--bearer-token-file" in str(result.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "why"),
     [

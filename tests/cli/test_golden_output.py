@@ -99,6 +99,7 @@ def test_a_command_prints_what_it_did(
     golden(f"cli-{name}.txt", "\n".join(t for args in COMMANDS[name] for t in printed(args)))
 
 
+@pytest.mark.slow
 def test_a_profile_says_what_it_did(
     tmp_path: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:

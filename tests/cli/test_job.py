@@ -84,6 +84,7 @@ def test_flags_serve_a_hand(hook: Hook, tmp_path: Path) -> None:
     assert [path.name for path in elsewhere.iterdir()] == ["8.json"]
 
 
+@pytest.mark.slow
 def test_a_job_has_a_token_as_long_as_it_runs(hook: Hook, tmp_path: Path) -> None:
     user = {"SLURM_JOB_UID": str(os.geteuid())}
     assert hook("start", "--no-ask", **user) == ""

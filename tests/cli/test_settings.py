@@ -397,6 +397,7 @@ def test_what_is_not_yaml_is_said_with_its_line(file: Path, text: str) -> None:
     assert "line 2" in told or "line 3" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

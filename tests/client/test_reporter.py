@@ -327,6 +327,7 @@ print(codes == [0] * 20, reporter.counts["accepted"] > 0)
 """
 
 
+@pytest.mark.slow
 def test_a_forked_worker_neither_sends_nor_hangs() -> None:
     with report_agent() as agent:
         command = [sys.executable, "-c", FORKS, agent.url]

@@ -129,6 +129,7 @@ def test_what_a_killed_run_left_is_gone_after_a_day(tmp_path: Path) -> None:
     assert sorted(os.listdir(steps.parent)) == ["steps", "steps.of-somebody"]
 
 
+@pytest.mark.slow
 def test_threads_that_write_at_once_never_leave_half_a_file(tmp_path: Path) -> None:
     def write(run: str) -> None:
         for step in range(200):

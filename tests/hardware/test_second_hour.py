@@ -31,6 +31,7 @@ def tried(folder: Path, *args: str, python: str = sys.executable) -> dict[str, A
     return {name: step["answer"] for name, step in found["steps"].items()}
 
 
+@pytest.mark.slow
 def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +62,7 @@ def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(
         assert "raw/true-clock.jsonl" in raw.getnames()
 
 
+@pytest.mark.slow
 def test_both_sources_say_the_same_of_the_same_seconds(tmp_path: Path) -> None:
     found = tried(tmp_path, "both-sources")["both-sources"]
     for phase in found.values():
@@ -114,6 +116,7 @@ def test_a_step_that_fails_or_lasts_costs_no_other(
     assert outcomes == ["ended with code ", "stopped after ", "did not fit"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_full_disk_and_a_process_that_does_not_end_cost_no_other_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -140,6 +143,7 @@ def test_a_full_disk_and_a_process_that_does_not_end_cost_no_other_step(
     assert outcomes == ["done", "stopped after ", "done"]
 
 
+@pytest.mark.slow
 def test_a_gpu_with_mig_on_says_so_and_no_step_is_done_that_measured_nothing(
     tmp_path: Path,
 ) -> None:

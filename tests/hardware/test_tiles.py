@@ -65,6 +65,7 @@ def test_worked_examples(row: str) -> None:
     assert cost.overhead_ratio * 100 == pytest.approx(float(percent), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_closed_form_is_what_a_walk_over_the_tiles_counts() -> None:
     draw = random.Random(2605)
     for _ in range(10_000):

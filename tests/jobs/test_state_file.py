@@ -309,6 +309,7 @@ def test_what_ended_long_ago_is_dropped(path: Path) -> None:
     assert not store.find("12")
 
 
+@pytest.mark.slow
 def test_the_file_holds_a_bounded_number_of_jobs(path: Path) -> None:
     store = stored(path)
     many = [

@@ -347,6 +347,7 @@ def test_a_file_that_is_removed_or_replaced_under_the_agent_is_written_anew(
     assert caplog.messages.count(line) + failed == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -> None:
     """RLIMIT_FSIZE makes the kernel refuse the write, as a full disk does."""
     program = textwrap.dedent(

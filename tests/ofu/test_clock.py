@@ -119,6 +119,7 @@ def square_of_the_reads_period(chance: random.Random) -> Clock:
     return lambda t: 1.4e9 if (t + off) % 0.5 < 0.25 else 1.9e9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [noise, step, square_of_the_reads_period])
 def test_the_truth_lies_within_two_errors(kind: Callable[[random.Random], Clock]) -> None:
     """In 95 of 100 windows, of 400; read as the agent does, at a chance place of every half second."""

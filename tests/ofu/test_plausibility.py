@@ -133,10 +133,12 @@ def test_an_idle_gpu_is_never_doubted() -> None:
     assert run(windows(int(DAY / WINDOW), [0.0], [Evidence(0.0, 0.0, 0.1)])) == []
 
 
+@pytest.mark.slow
 def test_a_made_up_load_of_one_round_value_is_not_doubted() -> None:
     assert run(windows(int(DAY / WINDOW), [0.74], [Evidence(1.0, 0.2, 0.9)])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [4, 6, 15])
 @pytest.mark.parametrize("scatter", [1e-5, 1e-3])
 def test_a_steady_load_is_not_doubted_however_its_source_rounds(

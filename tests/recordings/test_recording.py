@@ -279,6 +279,7 @@ def test_a_file_cut_at_any_byte_is_read_up_to_the_cut(path: Path) -> None:
         assert len(got) >= 2 * flushed, cut
 
 
+@pytest.mark.slow
 def test_a_plain_file_cut_at_any_byte_is_read_up_to_the_cut(path: Path) -> None:
     small(path)
     text, whole = gzip.decompress(path.read_bytes()), events(path)

@@ -400,6 +400,7 @@ def test_only_so_many_of_them_are_kept() -> None:
     assert desk.report("one-more", mfu=0.4).mfu == 0.4
 
 
+@pytest.mark.slow
 def test_ten_thousand_job_ids_are_kept_by_none() -> None:
     desk = Desk()
     desk.give(A, "0")

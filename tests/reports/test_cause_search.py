@@ -58,6 +58,7 @@ def test_there_is_nothing_to_explain_of_what_was_not_compared_or_has_left() -> N
     assert desk.book.answer(receipt).causes == ()
 
 
+@pytest.mark.slow
 def test_divergence_is_explained_when_it_begins_and_now_and_then(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

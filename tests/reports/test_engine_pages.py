@@ -176,6 +176,7 @@ def test_of_a_page_of_many_processes_256_starts_are_read() -> None:
     assert len(page.started) == 256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -31,6 +31,7 @@ from tests.helpers.values import H100, gpu, reading
 LATENT_MODEL = {"config": dict(LATENT.config), "seq_len": 4096}
 
 
+@pytest.mark.slow
 def test_a_verdict_does_not_flap(desk: Desk) -> None:
     """The difference swings around the threshold of 2 points, and between it and its hysteresis."""
     desk.every(60.0, 10, mfu=OFU + 0.021)
@@ -68,6 +69,7 @@ def test_an_answer_says_how_the_error_of_its_ofu_is_known() -> None:
     assert reports.stderr_method is ErrorMethod.ESTIMATED
 
 
+@pytest.mark.slow
 def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
     desk.every(60.0, 10, mfu=OFU + 0.3)
     desk.every(60.0, 12, mfu=OFU)
@@ -167,6 +169,7 @@ def test_after_a_restart_that_the_scheduler_counts_the_next_step_goes_on_below(d
     assert step_of_run(view) == 100
 
 
+@pytest.mark.slow
 @settings(max_examples=40, phases=(Phase.explicit, Phase.generate))
 @given(
     st.integers(0, 90),

@@ -336,6 +336,7 @@ def test_an_event_that_began_years_ago_is_a_wrong_clock() -> None:
     )
 
 
+@pytest.mark.slow
 def test_of_too_many_runs_the_one_not_heard_of_for_longest_is_forgotten() -> None:
     job = Told()
     for n in range(10_000):

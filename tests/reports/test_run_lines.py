@@ -53,6 +53,7 @@ def test_a_job_of_another_changes_nothing(other: Job) -> None:
     assert (after.highest_before, after.highest_step) == (None, 110)
 
 
+@pytest.mark.slow
 def test_whoever_states_ten_thousand_runs_displaces_only_own_ones() -> None:
     lines = RunLines(lambda: NOW)
     told(lines, job(1, "ada"), 150)

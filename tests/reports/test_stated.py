@@ -14,6 +14,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.reports.hardware import Hardware
 from ofu_exporter.reports.stated import completed, stated_mfu
+from ofu_exporter.values.quantities import LEAST_PEAK_TFLOPS
 from ofu_exporter.values.reasons import ReportRejection
 from tests.flops.counting import config
 from tests.helpers.desk import hardware_of, said
@@ -185,7 +186,7 @@ def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> No
         stated_mfu(said(**fields), EIGHT)
 
 
-@every(product([5e-324, 1e-300, 999999.0], [EIGHT, hardware_of(UNKNOWN), Hardware()]))
+@every(product([LEAST_PEAK_TFLOPS, 999999.0], [EIGHT, hardware_of(UNKNOWN), Hardware()]))
 def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
     found = stated_mfu(said(mfu=0, peak_tflops=peak), on)
     assert found.mfu == 0.0

@@ -32,6 +32,7 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
 from tests.helpers.odd_requests import HIDDEN, ODD_REQUESTS, PLAIN
+from tests.helpers.sampled import SOON
 from tests.helpers.server import Client, behind, serving, tell
 from tests.helpers.values import FakeClock, fault, gpu, health, reading
 
@@ -65,7 +66,7 @@ def client(page: Page) -> Iterator[httpx.Client]:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        with httpx.Client(base_url=url) as serving:
+        with httpx.Client(base_url=url, timeout=SOON) as serving:
             yield serving
         server.should_exit = True
         thread.join()
@@ -146,6 +147,7 @@ def test_health_and_readiness_have_the_names_of_other_programs_too(
     assert 'ofu_exporter_http_requests_total{code="503",path="/-/ready"} 1.0' in requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     ["/", "/metrics", "/healthz", "/readyz", "/-/healthy", "/docs", "/openapi.json", "/v1/gpus"],
@@ -362,6 +364,7 @@ def read_by(address: tuple[str, int], witness: Witness, data: bytes) -> list[See
     return witness.seen.get(port, [])
 
 
+@pytest.mark.slow
 def test_every_odd_request_is_read_as_by_uvicorn_alone_or_refused() -> None:
     found = []
     for server in (ours, uvicorns):

@@ -165,6 +165,7 @@ def test_when_all_are_being_answered_one_is_lost_all_the_same(clock: FakeClock) 
         one_answer(stack.enter_context(Client(listeners)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("so_far", [begin, half_a_head, half_a_body])
 def test_a_flood_keeps_no_reader_out(so_far: Callable[[Client], None]) -> None:
     with serving(tell) as listeners, ExitStack() as stack:

@@ -28,6 +28,8 @@ from tests.helpers.rounding import as_json, rounded, schemas, without_last_digit
 from tests.helpers.scenes import GONE
 from tests.helpers.shown_node import LINES, LLAMA, MOE, NOTEBOOK, node_after
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 ANSWERS = (
     NodeJson,
     GpuJson,

@@ -221,6 +221,7 @@ def test_a_scrape_during_a_restart_waits_and_is_answered() -> None:
                 assert waiting.recv(65536).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_the_unix_socket_is_taken_and_its_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "reports.sock"
     with listening() as address, listening(socket.AF_UNIX, str(path)) as reports:
@@ -232,6 +233,7 @@ def test_the_unix_socket_is_taken_and_its_file_stays(tmp_path: Path) -> None:
         assert path.is_socket()
 
 
+@pytest.mark.slow
 def test_the_agent_says_what_it_cannot_use_and_ends(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
         datagrams.bind(("127.0.0.1", 0))
@@ -242,6 +244,7 @@ def test_the_agent_says_what_it_cannot_use_and_ends(tmp_path: Path) -> None:
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_systemds_own_tool_hands_its_socket_to_the_agent(tmp_path: Path) -> None:
     """It starts the agent at the first connection. The address is then the settings' own."""
     path = tmp_path / "reports.sock"

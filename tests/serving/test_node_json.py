@@ -16,6 +16,8 @@ from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 
 @pytest.fixture(scope="module")
 def node() -> NodeJson:

@@ -12,6 +12,8 @@ from tests.helpers.agent import SIMULATED, agent, page_server, until
 from tests.helpers.every import every
 from tests.helpers.scenes import shown_node
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 SENSELESS = ("1e999", "NaN", "-Infinity", "9" * 9999)
 
 

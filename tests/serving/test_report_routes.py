@@ -101,6 +101,7 @@ def test_where_json_ends_too_early_is_said(client: Client) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_job_that_reports_too_often_is_told_when_to_come_back() -> None:
     """No time passes for the book, so that no client is too slow for the limit."""
     reports = ReportBook(lambda: snapshot_of(reading()), Policy(unowned=True), FakeClock(5.0))

@@ -163,6 +163,7 @@ def test_blank_headers_are_not_sent_and_http2_may_be_off(file: Path) -> None:
     assert web.headers == {"X-Frame-Options": "deny", "X-XSS-Protection": "0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -243,6 +243,7 @@ def test_a_page_that_is_gone_comes_back_without_a_mean() -> None:
         assert ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0") in page_values(server)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_given_as_text_is_counted_like_one_that_is_fetched() -> None:
     given = Page(5.0, 5.0)
     loads = [BY_NAME["training"], BY_NAME["hard steps"]]

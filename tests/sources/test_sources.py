@@ -16,6 +16,7 @@ def test_a_sources_name_is_its_files_name_with_dashes() -> None:
     assert not any("_" in name for name in sources.names())
 
 
+@pytest.mark.slow
 def test_the_agent_with_every_source_imports_nothing_that_few_need() -> None:
     program = (
         "import sys; from ofu_exporter import sources\n"

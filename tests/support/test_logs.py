@@ -84,6 +84,7 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody_and_what_is_lost_is_told(pipe:
     assert pipe.text.count(b"x" * 4000) == 2 * MOST_WAITING_LINES - lost
 
 
+@pytest.mark.slow
 def test_a_storm_is_held_to_a_rate(pipe: Pipe) -> None:
     clock = FakeClock(0.0)
     handler = QueuedLines(pipe.into, clock)

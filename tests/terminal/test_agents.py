@@ -16,6 +16,8 @@ from tests.helpers.agent import SIMULATED, SOON, agent, page_server, until
 from tests.helpers.scenes import shown_node
 from tests.helpers.values import FakeClock
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 NAMES = [Host(name, f"http://{name}:1") for name in ("a", "b", "c")]
 
 

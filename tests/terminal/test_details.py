@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ofu_exporter.terminal.gpu_rows import gpu_rows, node_rows
 from ofu_exporter.terminal.job_rows import idle_rows, job_rows, jobs_of, user_rows
 from tests.helpers.scenes import many_nodes, one_node
+
+pytestmark = pytest.mark.xdist_group("shown node")
 
 
 def test_every_row_has_details() -> None:

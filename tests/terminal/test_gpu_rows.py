@@ -12,6 +12,8 @@ from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.losses import Loss, Losses
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 
 def shown(row: TableRow, key: str, width: int = 40) -> str:
     return "".join(segment.text for segment in row.cells[key].draw(width, False)).strip()

@@ -13,6 +13,8 @@ from ofu_exporter.values.reported import Verdict
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 from tests.helpers.shown_node import LLAMA, MOE
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 
 def shown(row: TableRow, key: str) -> str:
     return "".join(segment.text for segment in row.cells[key].draw(40, False)).strip()

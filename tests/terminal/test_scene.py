@@ -10,6 +10,8 @@ from ofu_exporter.values.losses import Loss
 from tests.helpers.scenes import one_node
 from tests.terminal.test_gpu_rows import with_window
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 
 def test_the_parts_of_several_gpus_add_up_with_their_ofu() -> None:
     split = {Loss.CLOCK: -0.1, Loss.NO_TENSOR: 0.3, Loss.EMPTY_SMS: 0.2, Loss.IDLE: 0.3}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from ofu_exporter.terminal.table import (
 from ofu_exporter.terminal.views import VIEWS, Choice, sections
 from tests.helpers.every import every
 from tests.helpers.scenes import many_nodes, one_node
+
+pytestmark = pytest.mark.xdist_group("shown node")
 
 COLUMNS = (
     TerminalColumn("a", "A", 4, 10),

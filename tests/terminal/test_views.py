@@ -29,6 +29,8 @@ from tests.helpers.every import every
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 from tests.helpers.schema_values import valid
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 
 def subjects(choice: Choice, scene: Scene | None = None, section: int = 0) -> list[str]:
     return [row.subject for row in sections(scene or one_node(), choice)[section].rows]

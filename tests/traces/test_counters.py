@@ -70,6 +70,7 @@ def traced(maker: Maker, folder: Path) -> TimeParts:
     return rank.parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", planted.PLANTS)
 def test_counters_and_a_trace_of_the_same_seconds_agree(name: str, tmp_path: Path) -> None:
     maker = planted.job(name, planted.PLANTS[name], 4000.0, seed=2, steps=20).maker

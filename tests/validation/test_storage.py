@@ -100,6 +100,7 @@ def wronged(value: Any) -> Iterator[Any]:
         yield from ([*value[:-1], odd] for odd in wronged(value[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_line_in_which_anything_is_wrong_is_named_or_makes_no_difference(
     tmp_path: Path, number: int

@@ -89,6 +89,7 @@ def test_false_alarms_keep_to_the_goals(
     assert alarms <= most * tried
 
 
+@pytest.mark.slow
 def test_several_changes_are_found_and_hardly_ever_one_more() -> None:
     exact = [found(series(60, 0.05, seed, (20, 0.5), (40, 2.5))) for seed in range(20)]
     assert all({20, 40} <= set(each) for each in exact)
@@ -157,6 +158,7 @@ def test_a_drop_is_found_beside_growing_jobs_at_its_size_for_equal_jobs() -> Non
     assert change.factor == pytest.approx(0.5, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_stated_interval_holds_the_truth() -> None:
     held = 0
     for seed in range(60):
@@ -165,6 +167,7 @@ def test_the_stated_interval_holds_the_truth() -> None:
     assert held >= 50  # of 60, at 95 % each
 
 
+@pytest.mark.slow
 def test_alike_noise_is_judged_by_what_the_fleet_knows() -> None:
     rng = random.Random(9)
     trusting = cautious = 0

@@ -76,6 +76,7 @@ def test_nothing_is_sure_where_too_few_points_tell_how_alike_neighbours_are() ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [(1, 20), (3, 40), (10, 20), (1, 60)])
 def test_no_more_false_alarms_come_than_are_stated(pool: tuple[int, int]) -> None:
     """One to ten series with neighbours as alike as 0.8, 100 in all; the chance that is accepted would be 5 or 1."""

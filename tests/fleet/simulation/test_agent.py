@@ -174,6 +174,7 @@ def test_a_low_clock_is_seen_beside_high_activity(tmp_path: Path) -> None:
     assert ofu(text) == pytest.approx(0.2, rel=0.01)
 
 
+@pytest.mark.slow
 def test_mig_instances_count_as_their_share(tmp_path: Path) -> None:
     text = (
         "nodes:\n  - {name: m, count: 1, model: H100, gpus: 2, mig: [3g.40gb, 4g.40gb]}\n"
@@ -236,6 +237,7 @@ def test_an_agent_that_was_missing_begins_anew(tmp_path: Path) -> None:
     assert values(found, "ofu_job_held_gpu_seconds_total")['job_id="1001"'] == 4 * 1500
 
 
+@pytest.mark.slow
 def test_steps_that_a_restart_does_again_and_its_start_are_counted(tmp_path: Path) -> None:
     """Twelve minutes of each run but its first are done again, and nothing computes in five of each."""
     rest = ", report: {step: 2}, crashes: {every: 38m, pause: 2m, start: 5m, again: 12m}}"
@@ -247,6 +249,7 @@ def test_steps_that_a_restart_does_again_and_its_start_are_counted(tmp_path: Pat
     assert list(values(text, "ofu_job_restarts_total").values()) == [2.0]
 
 
+@pytest.mark.slow
 def test_its_agent_counts_a_read_and_a_poll_for_each_window(tmp_path: Path) -> None:
     simulated = agent(fleet(f"length: 3h\n{ONE_JOB}}}\n", tmp_path))
     names = ("ofu_exporter_read_seconds_count", "ofu_exporter_scheduler_polls_total")

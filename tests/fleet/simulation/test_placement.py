@@ -26,6 +26,7 @@ def taken(made: SimulatedFleet) -> dict[tuple[int, int], list[tuple[int, int]]]:
     return {key: sorted(times) for key, times in found.items()}
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

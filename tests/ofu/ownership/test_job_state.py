@@ -215,6 +215,7 @@ CHANGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(CHANGES)
 def test_no_counter_of_a_job_goes_back_before_its_series_has_ended(changes: list[Change]) -> None:
     """Whatever its runs, and however often the agent starts anew. The job is never away for GRACE_SECONDS."""

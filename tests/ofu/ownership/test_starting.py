@@ -163,6 +163,7 @@ def test_a_job_that_states_a_step_has_started() -> None:
     assert node.job().worked_since == pytest.approx(EPOCH + 20.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [0.0, 0.9])
 def test_a_job_without_tensor_work_starts_for_ten_minutes_of_kernels_at_most(beside: float) -> None:
     """The same ten minutes of several GPUs count once."""

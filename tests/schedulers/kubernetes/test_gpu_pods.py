@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ SLICES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(JSON | SLICES)
 def test_no_document_is_more_than_no_slices(document: object) -> None:
     with contextlib.suppress(SchedulerError):

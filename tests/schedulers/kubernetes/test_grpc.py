@@ -13,6 +13,7 @@ from tests.doubles.kubelet import pod, response
 from tests.helpers.kubernetes_bench import Bench, holding
 
 
+@pytest.mark.slow
 def test_a_reply_may_be_larger_than_grpc_lets_others_take(bare: Bench) -> None:
     many = [pod("x" * 250 + str(number), cpus=500) for number in range(8000)]
     size = len(response(many).SerializeToString())

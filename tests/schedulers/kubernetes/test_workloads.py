@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ PODS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(JSON | PODS)
 def test_no_document_is_more_than_no_pod(document: object) -> None:
     with contextlib.suppress(ValueError):

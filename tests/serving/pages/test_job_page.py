@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import History
@@ -9,6 +11,8 @@ from ofu_exporter.serving.pages.job_page import _counted_parts, job_page
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import reporting
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode, node_after
+
+pytestmark = pytest.mark.xdist_group("shown node")
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated=2.0)
 

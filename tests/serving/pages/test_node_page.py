@@ -23,6 +23,8 @@ from tests.helpers.node import snapshot_of, whole
 from tests.helpers.shown_node import LOST, node_after
 from tests.helpers.values import fault, gpu, health, reading
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 
 def shown(snapshot: Snapshot | None, *lines: LastLine) -> str:
     return node_page(node_state(snapshot, History(), "node-1", 1.0, Faults()), lines)

@@ -23,6 +23,8 @@ from tests.helpers.screenshots import LOOKS, frames
 from tests.helpers.shown_node import MOE, ShownNode, node_after
 from tests.helpers.values import gpu, health, reading
 
+pytestmark = pytest.mark.xdist_group("shown node")
+
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="needs Chromium, which tests/run installs"
 )

@@ -43,6 +43,7 @@ def test_a_blank_ends_the_window_before_it_and_the_next_begins_after(node: DcgmN
     assert (after.start, after.end) == pytest.approx((START + 9.5, START + 12.0))
 
 
+@pytest.mark.slow
 def test_a_blank_that_stays_is_a_fault_of_this_gpu_only(node: DcgmNode) -> None:
     node.scenario.gpu(1, tensor=0.5)
     probe = node.opened()
@@ -64,6 +65,7 @@ def test_a_gpu_that_never_has_a_value_is_blank_when_its_time_is_over(node: DcgmN
     assert faults(node.events(probe, 3.0)) == [("0", Reason.BLANK)]
 
 
+@pytest.mark.slow
 def test_a_lost_gpu_costs_the_others_nothing_and_comes_back_by_itself(node: DcgmNode) -> None:
     for index in range(8):
         node.scenario.gpu(index, tensor=0.5)

@@ -41,6 +41,7 @@ def test_counters_that_bring_nothing_are_watched_no_longer(node: DcgmNode) -> No
     assert (first.tensor_active, second.tensor_active) == (0.5, 0.5)
 
 
+@pytest.mark.slow
 def test_a_gpu_whose_tensor_counter_has_no_value_is_tried_more_and_more_rarely(
     node: DcgmNode,
 ) -> None:

@@ -781,6 +781,7 @@ def test_a_page_that_changes_every_second_is_seen_every_second(steady: Steady) -
     assert steady.bench.source.rejected == {}
 
 
+@pytest.mark.slow
 def test_values_that_stay_for_a_while_are_counted_for_as_long_as_they_stay(steady: Steady) -> None:
     steady.tensor = [0.2] * 3 + [0.8] + [0.2] * 2 + [0.8]
     steady.run(210.0)
@@ -1105,6 +1106,7 @@ def test_mig_instances_of_sixteen_gpus_all_have_a_place(bench: Bench) -> None:
     assert bench.source.rejected == {}
 
 
+@pytest.mark.slow
 def test_a_page_that_comes_again_is_sorted_once_however_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

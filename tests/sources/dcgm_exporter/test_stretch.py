@@ -134,6 +134,7 @@ def test_a_value_after_a_page_that_failed_is_not_the_old_ones() -> None:
     assert window.end == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     values=st.lists(st.sampled_from([0.0, 0.2, 0.7]), min_size=3, max_size=30),
