@@ -35,6 +35,14 @@ def silent(node: Node, at: float, *claims: Claim) -> None:
     node.tick(at, owners=(Ownership(at, claims, UNSURE),))
 
 
+def left_in_doubt(gpus: int = 1) -> Node:
+    """A node with a job on GPU 0, whose scheduler falls silent after 10 s."""
+    node = Node(gpus)
+    running(node, whole(POD, "0"))
+    silent(node, 10.0, whole(POD, "0"))
+    return node
+
+
 def seconds(node: Node, job: str = "ns/1") -> tuple[float, float]:
     """Held and observed."""
     view = node.job(job)
@@ -42,9 +50,7 @@ def seconds(node: Node, job: str = "ns/1") -> tuple[float, float]:
 
 
 def test_while_nobody_answers_the_totals_stand_still_and_the_job_goes_on() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0)
     assert seconds(node) == pytest.approx((10.0, 10.0))
     assert (node.job("ns/1").ended, node.job("ns/1").updated) == (None, EPOCH + 10.0)
@@ -53,9 +59,7 @@ def test_while_nobody_answers_the_totals_stand_still_and_the_job_goes_on() -> No
 
 
 def test_a_job_that_is_still_there_has_lost_nothing() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0, tensor=0.9)
     node.give(60.0, whole(POD, "0"))
     node.run(60.0, 70.0)
@@ -66,9 +70,7 @@ def test_a_job_that_is_still_there_has_lost_nothing() -> None:
 
 
 def test_a_job_that_ended_meanwhile_ended_when_it_was_last_known() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 65.0, tensor=0.0)
     node.give(65.0)
     assert seconds(node) == pytest.approx((10.0, 10.0))
@@ -88,18 +90,14 @@ def test_a_job_that_ended_before_its_scheduler_fell_silent_stays_as_it_ended() -
 
 
 def test_the_window_in_which_it_turns_out_is_not_the_jobs() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0)
     node.tick(65.0, reading(60.0, 65.0), owners=(Ownership(65.0, ()),))
     assert seconds(node) == pytest.approx((10.0, 10.0))
 
 
 def test_what_the_next_job_did_meanwhile_is_nobodys() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0, tensor=0.9)
     node.give(60.0, whole(OTHER, "0"))
     node.run(60.0, 70.0)
@@ -108,9 +106,7 @@ def test_what_the_next_job_did_meanwhile_is_nobodys() -> None:
 
 
 def test_another_run_under_the_same_name_gets_nothing_of_what_was_set_aside() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0)
     node.give(60.0, whole(replace(POD, uid="w", started=EPOCH + 55.0), "0"))
     assert seconds(node) == pytest.approx((15.0, 10.0))
@@ -131,9 +127,7 @@ def test_of_a_job_that_lost_a_gpu_only_the_other_one_counts() -> None:
 
 
 def test_a_job_that_moved_to_another_gpu_is_in_doubt_no_more() -> None:
-    node = Node(2)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt(2)
     node.run(10.0, 20.0)
     node.give(20.0, whole(POD, "1"))
     node.run(20.0, 30.0)
@@ -149,9 +143,7 @@ def test_the_jobs_of_another_scheduler_go_on() -> None:
 
 
 def test_a_silence_that_outlasts_belief_ends_the_job_and_its_return_tells_the_gap() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 100.0)
     node.give(100.0)
     assert node.job("ns/1").ended == EPOCH + 10.0
@@ -162,9 +154,7 @@ def test_a_silence_that_outlasts_belief_ends_the_job_and_its_return_tells_the_ga
 
 
 def test_an_agent_that_ends_in_between_counts_the_gap_as_held_and_not_observed() -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 40.0)
     left = totals_of(node.job("ns/1"), "n1", simulated=False)
     after = Node(1)
@@ -177,9 +167,7 @@ def test_an_agent_that_ends_in_between_counts_the_gap_as_held_and_not_observed()
 
 
 def test_gpus_that_change_meanwhile_do_not_end_the_doubt() -> None:
-    node = Node(2)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt(2)
     node.tick(15.0, reading(10.0, 15.0), present=[gpu(0)])
     node.tick(20.0, reading(15.0, 20.0))
     assert seconds(node) == pytest.approx((10.0, 10.0))
@@ -189,9 +177,7 @@ def test_gpus_that_change_meanwhile_do_not_end_the_doubt() -> None:
 
 def test_what_is_set_aside_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doubt, "MOST_ASIDE", 3)
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0)
     node.give(60.0, whole(POD, "0"))
     assert seconds(node) == pytest.approx((60.0, 25.0))
@@ -232,9 +218,7 @@ def test_what_counts_is_what_the_scheduler_vouched_for_and_it_never_falls(
 def test_a_job_that_ended_in_the_silence_has_all_that_it_did_if_its_scheduler_knows_the_end() -> (
     None
 ):
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0)
     node.give(60.0, replace(whole(POD, "0"), ended=EPOCH + 45.0))
     view = node.job("ns/1")
@@ -248,9 +232,7 @@ def test_a_job_that_ended_in_the_silence_has_all_that_it_did_if_its_scheduler_kn
 def test_an_end_before_the_silence_or_to_come_is_cut_to_the_silence(
     ended: float, counted: float
 ) -> None:
-    node = Node(1)
-    running(node, whole(POD, "0"))
-    silent(node, 10.0, whole(POD, "0"))
+    node = left_in_doubt()
     node.run(10.0, 60.0)
     node.give(60.0, replace(whole(POD, "0"), ended=EPOCH + ended))
     assert seconds(node) == pytest.approx((counted, counted))
