@@ -41,22 +41,20 @@ def step(reporter: Reporter, number: int, start: float) -> None:
     until(lambda: reporter.counts["accepted"] > accepted)
 
 
-def test_restarts_of_nvrx_are_counted_once_and_steps_below_are_done_again(tmp_path: Path) -> None:
-    jobs, cycles = tmp_path / "jobs", tmp_path / "nvrx" / "4711"
+def with_job(jobs: Path) -> tuple[str, ...]:
+    """A folder with the file of a job that holds two GPUs, and the flags of an agent that reads it."""
     jobs.mkdir(mode=0o755)
-    cycles.mkdir(parents=True)
     job = Job("slurm", "4711", name="train", user="ada", started=time.time())
     job_files.write(jobs, JobFile(Claim(job, ("0", "1")), None, boot_id()))
     flags = ("--source", "simulate", "--scheduler", "slurm", "--job-dir", str(jobs))
-    more = (
-        "--interval",
-        "0.5s",
-        "--slurm-poll",
-        "0.1s",
-        "--nvrx-folder",
-        str(tmp_path / "nvrx" / "%j"),
-    )
-    with agent("run", *flags, *more, "--listen", "127.0.0.1:0") as node:
+    return (*flags, "--interval", "0.5s", "--slurm-poll", "0.1s", "--listen", "127.0.0.1:0")
+
+
+def test_restarts_of_nvrx_are_counted_once_and_steps_below_are_done_again(tmp_path: Path) -> None:
+    cycles = tmp_path / "nvrx" / "4711"
+    cycles.mkdir(parents=True)
+    flags = (*with_job(tmp_path / "jobs"), "--nvrx-folder", str(tmp_path / "nvrx" / "%j"))
+    with agent("run", *flags) as node:
         until(lambda: restarts(node, 0))
         with Reporter("4711", node.url, every=0.01) as first:
             step(first, 99, time.time() - 0.5)
@@ -91,15 +89,10 @@ def test_a_job_that_goes_on_on_another_node_does_there_again_what_its_file_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OFU_EXPORTER_STEPS_FILE", str(tmp_path / "steps"))
-    jobs = tmp_path / "jobs"
-    jobs.mkdir(mode=0o755)
-    job = Job("slurm", "4711", name="train", user="ada", started=time.time())
-    job_files.write(jobs, JobFile(Claim(job, ("0", "1")), None, boot_id()))
-    flags = ("--source", "simulate", "--scheduler", "slurm", "--job-dir", str(jobs))
-    more = ("--interval", "0.5s", "--slurm-poll", "0.1s", "--listen", "127.0.0.1:0")
+    flags = with_job(tmp_path / "jobs")
     again, failed, last_step = [], [], []
     for first, last in ((100, 200), (150, 250)):
-        with agent("run", *flags, *more) as node:
+        with agent("run", *flags) as node:
             until(lambda: restarts(node, 0))
             until(lambda: not json.loads(node.get("/v1/jobs/4711")[1])["is_starting"])
             with Reporter("4711", node.url, every=0.01) as reporter:
