@@ -14,7 +14,6 @@ STOP_SECONDS = 2.0
 
 SIZES = ("answers", "measured", "memory", "log", "server errors", "tracebacks", "stop", "let in")
 """What is no matter of time, beyond that of a machine that stands still."""
-TIMES = ("scrapes", "coverage", "stop in time")
 
 
 def missed(seen: Seen) -> dict[str, str]:

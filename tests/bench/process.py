@@ -7,8 +7,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-MIB = 1 << 20
-
 
 def cpu_seconds(pid: int) -> float:
     """CPU time of its threads, those that have ended too, to the nanosecond."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from ofu_exporter.values.reported import Compared
 from tests.flops.counting import CONFIGS
 from tests.helpers.in_process import as_json, call, shown
 
-ROOT = Path(__file__).parents[2]
 LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")
 H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
 CYCLES = ("--clock", "cycles")

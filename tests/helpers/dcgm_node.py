@@ -10,7 +10,6 @@ import pytest
 
 from ofu_exporter.sources.dcgm import driver
 from ofu_exporter.sources.dcgm.library import GPU, Entity
-from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.doubles import dcgm as double
@@ -100,10 +99,6 @@ def faults(events: object) -> list[tuple[str, Reason]]:
 def readings(events: object) -> list[Reading]:
     assert isinstance(events, list)
     return [e for e in events if isinstance(e, Reading)]
-
-
-def uuids(gpus: Sequence[Gpu]) -> list[str]:
-    return [gpu.uuid for gpu in gpus]
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ class Answer(NamedTuple):
 
     status: int
     body: Any
-    retry_after: int | None = None
 
     @property
     def field(self) -> str:
@@ -46,5 +45,4 @@ def post(running: Agent, body: object, **headers: str) -> Answer:
             return Answer(answer.status, json.loads(answer.read()))
     except urllib.error.HTTPError as error:
         with error:
-            wait = error.headers.get("Retry-After")
-            return Answer(error.code, json.loads(error.read()), int(wait) if wait else None)
+            return Answer(error.code, json.loads(error.read()))

@@ -191,9 +191,6 @@ class Cluster:
         """A time as scontrol shows it."""
         return datetime.datetime.fromisoformat(shown).astimezone().timestamp()
 
-    def log(self, name: str) -> str:
-        return (self.root / "log" / f"{name}.log").read_text()
-
     def _configure(self) -> None:
         ports = dict(zip(("ctld_port", "slurmd_port"), free_ports(2), strict=True))
         text = _SLURM_CONF.format(root=self.root, gpus=GPUS, shards=4 * GPUS, **ports)

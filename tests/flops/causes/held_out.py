@@ -78,7 +78,6 @@ class Numbers(NamedTuple):
     error: float
     rate: float
     """Tokens per second, with four digits."""
-    recomputes: bool
 
 
 Draw = random.Random
@@ -430,7 +429,7 @@ def seen(job: Job, seed: str, pause: float = 0.0) -> Numbers:
     report = right * job.ratio
     mfu = round(report, 3) if report > 0.1 else float(f"{report:.3g}")
     measured = (ofu + draw.gauss(0, error)) * (1 - pause)
-    return Numbers(mfu, measured, error, float(f"{rate:.4g}"), recomputes)
+    return Numbers(mfu, measured, error, float(f"{rate:.4g}"))
 
 
 def explained(job: Job, seed: str, level: str = "throughput", pause: float = 0.0) -> Explanation:
