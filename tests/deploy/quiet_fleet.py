@@ -69,7 +69,7 @@ FAULTS = {
     "windows of restarts": Fault(
         "OfuMeasuredShareLow", on(6, 10), 1, _of("n5"), 40 * MINUTE, goes_on=False
     ),
-    "removed": Fault("OfuAgentsGone", on(26, 10), 24, {"cluster": "c"}, 20 * MINUTE),
+    "removed": Fault("OfuAgentsGone", on(26, 10), 22.5, {"cluster": "c"}, 20 * MINUTE),
     "cap": Fault("OfuCardinalityCap", on(7, 20), 6, {}, 10 * MINUTE),
     "claims": Fault("OfuClaimsRejected", on(8, 10), 2, _of("n4"), 45 * MINUTE, after=1.5 * HOUR),
     "throttled": Fault("OfuClockLoss", on(8, 14), 6, {"instance": "n2", "gpu": "1"}, 40 * MINUTE),
