@@ -269,6 +269,21 @@ def test_a_schedule_that_kubernetes_refuses_is_refused(helm: str) -> None:
 
 
 @every_helm
+def test_a_schedule_is_in_the_time_zone_that_is_given_or_the_cluster_s(helm: str) -> None:
+    """The field has been on since Kubernetes 1.25, which the chart demands; "Local" is refused there, too."""
+    for values, zone in (("report", "Europe/Berlin"), ("report-into-a-claim", None)):
+        assert only(render(helm, VALUE_SETS[values]), "CronJob")["spec"].get("timeZone") == zone
+    for wrong in ("Local", "local", "+02:00", "Europe/", "/Berlin", "Europe/Berlin time", 2):
+        assert {place for place, _ in refused(helm, {"fleetReport.timeZone": wrong})} == {
+            "fleetReport.timeZone"
+        }, wrong
+    for zone in ("UTC", "Etc/GMT+1", "America/Argentina/Buenos_Aires", "America/Port-au-Prince"):
+        report: Object = {"enabled": True, "prometheus": "http://p", "timeZone": zone}
+        spec = only(render(helm, {"fleetReport": report}), "CronJob")["spec"]
+        assert (spec["timeZone"], spec["schedule"]) == (zone, "0 6 * * 1")
+
+
+@every_helm
 def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
     wrong: Object = {
         "config.source": "nvmll",
