@@ -1,0 +1,19 @@
+#!/bin/sh
+# For cron, as `prometheus-targets.sh FILE.json [PORT]`: writes the nodes with GPUs for Prometheus' file_sd_configs, but for
+# those that Slurm powers down, has powered down or powers up. A node that is down stays in the file, and so does
+# one that did not come up within ResumeTimeout, for Slurm sets that down. Without an answer of Slurm the file stays as it is.
+
+set -eu
+umask 022
+export PATH="${PATH:-}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+file=$1
+
+states=$(sinfo --noheader --all --Node --format '%N %T %G')
+[ -n "$states" ]
+printf '%s\n' "$states" | sort -u | awk -v port="${2:-9846}" '
+  $3 ~ /(^|,)gpu(:|$)/ && ($2 ~ /^down/ || $2 !~ /[~%#]$/) && !seen[$1]++ {
+    targets = targets (targets ? ", " : "") "\"" $1 ":" port "\""
+  }
+  END { print "[{\"targets\": [" targets "]}]" }
+' > "$file.new"
+mv "$file.new" "$file"
