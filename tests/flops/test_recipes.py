@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -311,3 +313,13 @@ def test_a_full_disk_leaves_the_earlier_recipe_as_it_was(tmp_path: Path) -> None
     assert "File too large" in done.stderr
     assert path.read_text() == "the earlier one"
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_recipe_goes_into_a_pipe_and_does_not_take_its_place(tmp_path: Path) -> None:
+    recipe, pipe = recipes.read(RECIPE), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        received = pool.submit(pipe.read_text)
+        recipe.save(pipe)
+        assert received.result(timeout=60) == recipe.text()
+    assert pipe.is_fifo()

@@ -31,6 +31,7 @@ def test_tokens_are_so_many_for_each_observed_gpu_second() -> None:
     }
     assert found.requests == {"simulated/chat-8b": 120}
     assert found.seconds == {"simulated/chat-8b": 120.0}
+    assert found.engines == {"both": 1}
 
 
 @pytest.mark.parametrize("job", [view("slurm"), view(name="llama-8b-train")])

@@ -16,7 +16,6 @@ from ofu_exporter.support.logs import (
     LEVELS,
     MOST_LAST_LINES,
     MOST_LINE_BYTES,
-    MOST_SHOWN_CHARACTERS,
     MOST_WAITING_LINES,
     JsonLines,
     LastLines,
@@ -224,5 +223,5 @@ def test_the_last_lines_are_kept_cut_and_without_control_characters() -> None:
     lines = last.newest_first()
     assert len(lines) == MOST_LAST_LINES
     assert lines[0].message.startswith(f"{MOST_LAST_LINES + 4} \\x1b[2J")
-    assert {len(line.message) for line in lines} == {MOST_SHOWN_CHARACTERS}
+    assert {len(line.message) for line in lines} == {400}
     assert lines[0].level == "warning"

@@ -1166,8 +1166,8 @@ def test_a_page_that_is_read_often_enough_misses_nothing() -> None:
 def test_collections_between_two_pages_are_counted_and_the_settings_blamed(
     gap: float, unseen: int
 ) -> None:
-    pace = PagePace(1.0)
-    found = sum(pace.take_unseen(number * gap) for number in range(101))
+    pace = PagePace(30.0)
+    found = sum(pace.take_unseen(number * 30.0 * gap) for number in range(101))
     assert found == pytest.approx(unseen, abs=1)
     assert pace.is_too_slow
 
