@@ -119,7 +119,7 @@ install_hooks() {
   do_it mkdir -p "$root$hooks"
   do_it chmod 755 "$root$hooks"
   # hook.sh comes first, for the others call it.
-  for name in hook agent prolog epilog prolog-agent epilog-agent epilog-slurmctld comment-running-jobs; do
+  for name in hook agent prolog epilog prolog-agent epilog-agent epilog-slurmctld comment-running-jobs prometheus-targets; do
     put 755 "$here/$name.sh" "$root$hooks/$name.sh"
   done
 }
@@ -214,7 +214,7 @@ remove_all() {
   systemd disable --now ofu-exporter
   do_it rm -f "$unit" "$directories"
   systemd daemon-reload
-  for name in prolog epilog prolog-agent epilog-agent epilog-slurmctld comment-running-jobs agent hook; do
+  for name in prolog epilog prolog-agent epilog-agent epilog-slurmctld comment-running-jobs prometheus-targets agent hook; do
     do_it rm -f "$root$hooks/$name.sh"
   done
   do_it rm -rf "$run/jobs" "$run/tokens"
