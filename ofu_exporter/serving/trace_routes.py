@@ -33,7 +33,7 @@ class TraceOrder(BaseModel):
 class TraceAnswer(BaseModel):
     """How a request for a trace stands."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     request: str
     job_id: str

@@ -278,6 +278,15 @@ def test_the_time_before_the_agent_saw_a_job_is_held_and_not_observed() -> None:
     assert node.job().observed_seconds == pytest.approx(10.0)
 
 
+def test_a_job_is_held_since_the_first_of_its_gpus_was() -> None:
+    node = Node(2)
+    node.give(10.0, whole(replace(A, started=EPOCH + 4.0), "0"))
+    node.run(10.0, 20.0)
+    node.give(20.0, whole(replace(A, started=EPOCH + 4.0), "0", "1"))
+    node.run(20.0, 30.0)
+    assert node.job().held_since == EPOCH + 4.0
+
+
 def test_half_a_second_before_the_agent_saw_a_job_is_held_too() -> None:
     node = Node(1)
     node.give(10.0, whole(replace(A, started=EPOCH + 9.5), "0"))

@@ -266,7 +266,7 @@ def test_samples_that_overlap_or_leave_a_gap_widen_the_error_of_their_window() -
     assert len(apart) > 3
     for at in apart[1:]:
         (reading,) = (each for each in found if each.start < 50 + at <= each.end + 1e-4)
-        assert reading.cut_seconds > 0.06
+        assert 0.06 < reading.cut_seconds < 0.2
     assert found[1].cut_seconds == 0.0
 
 
