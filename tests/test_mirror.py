@@ -21,6 +21,7 @@ OF_THE_PROJECT = {
     "doc_examples",
     "docs",
     "fast",
+    "frozen",
     "groups",
     "layers",
     "limits",

@@ -55,13 +55,14 @@ def of_rules() -> Iterator[Asked]:
 
 
 def of_module(module: ModuleType) -> Iterator[Asked]:
-    """Every quantity of a module, from recorded series and without any."""
+    """Every quantity of a module, from recorded series where rules record it, and without any."""
     for name, value in vars(module).items():
         several = value if type(value) is tuple else (value,)
         for number, each in enumerate(several):
             if isinstance(each, Quantity) and each.raw:  # without any it only names a counter
                 where = f"{module.__name__.rpartition('.')[2]}.{name}[{number}]"
-                yield Asked(where, each.of_jobs(""), HOUR)
+                if each.recorded:
+                    yield Asked(where, each.of_jobs(""), HOUR)
                 yield Asked(f"{where} without rules", each.of_cluster("a"), HOUR)
 
 

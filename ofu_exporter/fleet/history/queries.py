@@ -36,7 +36,7 @@ def looks_into(share: float) -> int:
 class Quantity(NamedTuple):
     name: str
     recorded: str
-    """The recorded series, or an expression over recorded series."""
+    """The recorded series, or an expression over recorded series; empty where no rule records it."""
     raw: str
     """The same from the agents' own series. `CLUSTER` stands for the matchers of the cluster and of the jobs that are
     asked for, `AGENTS` for that of the cluster alone, where a series is of no job."""
