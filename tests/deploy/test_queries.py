@@ -50,7 +50,7 @@ EMPTY: dict[str, str] = {
     'rate(ofu_exporter_read_failures_total{instance="NODE"}[15m]) > 0': "reads that fail",
     "sum by (job_id) (sum_over_time(job:idle_engine_watts:rate5m[1d])) * 60 / 3.6e6": "an idle engine",
     "topk(10, job:ofu:ratio_sum30m / job:ofu:ratio_sum1d < 0.6)": "a job whose OFU dropped",
-    'group by (cluster, instance) (up{job=~".*ofu.*"} offset 1d) '
+    'group by (cluster, instance) (last_over_time(up{job=~".*ofu.*"}[1d])) '
     'unless on (cluster, instance) up{job=~".*ofu.*"}': "an agent that is gone since yesterday",
 }
 """Queries that find nothing on a sound node, and what they look for."""
