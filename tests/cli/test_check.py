@@ -114,6 +114,14 @@ def test_the_table_is_for_people() -> None:
     assert "GPU 2: no_tensor_counter. The source has no tensor activity" in text
 
 
+def test_a_gpu_without_a_model_is_measured_and_has_a_dash_for_it() -> None:
+    nameless = PAGE.replace(',modelName="NVIDIA H100 80GB HBM3"', "")
+    with page_server(lambda: nameless) as url:
+        text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("0 "))
+    assert row[:6] == ["0", "-", "50.0%", "-", "1464", "MHz"]
+
+
 def test_a_gpu_without_a_row_shows_activity_and_clock_and_the_row_to_write(tmp_path: Path) -> None:
     node = Scenario(tmp_path / "nvml")
     node.gpu(0, name="NVIDIA Z999", device_id="1234", tensor=0.5, hmma=0.5, clock_mhz=990)

@@ -14,6 +14,7 @@ from ofu_exporter.fleet.changes.tails import (
     long_tail,
     pilot,
     skewed_tail,
+    supported,
     sure_tail,
     t_tail,
     unequal_step,
@@ -118,3 +119,13 @@ def test_a_single_odd_point_of_a_long_series_is_no_step() -> None:
     search = change_search(layout(200))
     assert search is not None
     assert long_tail(odd, odd, search, Step(99, 102, 11.0)) == 1.0
+
+
+@pytest.mark.parametrize(("height", "is_supported"), [(0.9, False), (1.0, True)])
+def test_a_step_is_supported_by_three_points_that_are_off_as_noise_is_in_5_percent(
+    height: float, is_supported: bool
+) -> None:
+    """Their sum is 1.65 standard errors of three where each is off by 0.953 of the noise; a fourth may be anywhere."""
+    noise = [1.0, -1.0] * 2
+    residuals = [*noise, height, height, height, 50.0]
+    assert supported(residuals, noise, Step(4, 8, 0.0), 0.0) is is_supported
