@@ -15,6 +15,8 @@ pytest.importorskip("grimp", reason="import-linter needs Python 3.11")
 from tests.helpers import drawing
 from tests.helpers.rooms import trees
 
+pytestmark = pytest.mark.xdist_group("modules read")
+
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 

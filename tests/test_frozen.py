@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.helpers.rooms import trees
+
+pytestmark = pytest.mark.xdist_group("modules read")
 
 CHANGED = {
     "agent.trace_desk": {"_Request"},

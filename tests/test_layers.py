@@ -16,6 +16,8 @@ pytest.importorskip("importlinter", reason="import-linter needs Python 3.11")
 from tests.helpers.every import every
 from tests.helpers.rooms import DRIVERS, PACKAGE, ROOT, SOURCES, imports, room_of, trees
 
+pytestmark = pytest.mark.xdist_group("modules read")
+
 STANDARD_LIBRARY_ONLY = ("client", "values")
 FRAMEWORKS = {"lightning", "pytorch_lightning", "torch", "transformers"}
 """What a job has anyway when it uses a callback of the client's."""
