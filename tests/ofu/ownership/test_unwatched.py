@@ -24,7 +24,13 @@ def node_after_a_gap(*gpus: GpuKey, watched: bool = True) -> Node:
     node = Node(2)
     usage = {key: GpuUsage(str(place), key, LEFT, LEFT, LEFT / 2) for place, key in enumerate(gpus)}
     state = JobState(
-        A, EPOCH, usage=usage, ended=EPOCH + LEFT, ended_at=BACK, unseen_since=EPOCH + LEFT
+        A,
+        EPOCH,
+        usage=usage,
+        ended=EPOCH + LEFT,
+        ended_at=BACK,
+        unseen_since=EPOCH + LEFT,
+        held_since=EPOCH,
     )
     node.state = State(
         owners=OwnerState(
@@ -58,6 +64,7 @@ def test_a_job_that_goes_on_held_its_gpus_all_the_while() -> None:
         [105.0, 105.0]
     )
     assert share(node) == pytest.approx(35.0 / 105.0)
+    assert node.job().held_since == EPOCH
 
 
 def test_so_it_is_with_gpus_that_are_found_one_after_the_other() -> None:
