@@ -32,6 +32,9 @@ Since = Annotated[str, Field(description="How long before `until` to begin: 12h,
 Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is now.")]
 LAST_SECONDS = 30.0
 """How long tools may go on after the end of the input, with which clients end all, and scripts what they ask."""
+CLOSING_SECONDS = 2.0
+"""How long the SDK may take when all is answered: it waits for tools whose requests were cancelled."""
+CANCELLED = "notifications/cancelled"
 RowLimit = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
@@ -78,22 +81,26 @@ class _Pending:
     """The requests that were read and not answered: the SDK would drop their answers at the end of the input."""
 
     def __init__(self) -> None:
-        self._ids: set[str] = set()
+        self._ids: set[int | str] = set()
         self._answered = threading.Condition()
 
     def note(self, line: bytes) -> None:
         """Note a line that was read or written: a request has a method and an id, its answer the id alone."""
         try:
             message = json.loads(line)
-            request = json.dumps(message["id"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+            method, number = message.get("method"), message.get("id")
+            if method == CANCELLED:  # such a request has no answer
+                method, number = None, message["params"]["requestId"]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
+        if message.get("jsonrpc") != "2.0" or type(number) not in (int, str):
+            return  # by the protocol no request, and the SDK answers none
         with self._answered:
-            if "method" in message:
-                self._ids.add(request)
-            else:
-                self._ids.discard(request)
+            if method is None:
+                self._ids.discard(number)
                 self._answered.notify_all()
+            else:
+                self._ids.add(number)
 
     def are_answered(self) -> bool:
         """Whether all are, after some time at most."""
@@ -123,13 +130,16 @@ class _Input(_Wire):
 
     def readinto(self, buffer: Any) -> int | None:
         length = super().readinto(buffer)
-        if (
-            not length and self._rest
-        ):  # a last line without an end, which would be read after the end of all
+        if not length and self._rest:
+            # A last line without an end would be read after the end of all.
             buffer[:1], length = b"\n", 1
         self._note(bytes(buffer[:length]))
-        if not length and not self._pending.are_answered():
-            os._exit(1)
+        if not length:
+            if not self._pending.are_answered():
+                os._exit(1)
+            end = threading.Timer(CLOSING_SECONDS, os._exit, (0,))
+            end.daemon = True
+            end.start()
         return length
 
 

@@ -121,9 +121,15 @@ def calling(name: str, number: int) -> dict[str, Any]:
     return {"id": number, "method": "tools/call", "params": {"name": name, "arguments": {}}}
 
 
+CANCELLATION = (
+    b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}\n'
+)
+
+
 def test_requests_of_a_script_are_all_answered_before_it_ends() -> None:
     """`echo ... | ofu-exporter fleet mcp`: the input ends at once, and every tool takes its time."""
-    questions = [calling("changes", number) for number in range(2, 6)]
+    unanswerable = {"id": 1.5, "method": "ping"}
+    questions = [unanswerable, *(calling("changes", number) for number in range(2, 6))]
     done = subprocess.run(
         [*IMPATIENT, "fleet", "mcp", "--prometheus", "http://127.0.0.1:9"],
         check=True,
@@ -135,8 +141,10 @@ def test_requests_of_a_script_are_all_answered_before_it_ends() -> None:
     assert sorted(answer["id"] for answer in answers) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("way", ["ctrl-c", "end of input"])
-def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "status"), [("ctrl-c", -signal.SIGINT), ("end of input", 1), ("cancelled", 0)]
+)
+def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str, status: int) -> None:
     """Assistants end their servers so; without it one that nobody uses would stay."""
     words = [*COMMAND, "fleet", "mcp", "--prometheus"]
     with (
@@ -155,8 +163,9 @@ def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str) -> 
             if way == "ctrl-c":
                 server.send_signal(signal.SIGINT)
             else:
+                server.stdin.write(CANCELLATION if way == "cancelled" else b"")
                 server.stdin.close()
             try:
-                assert server.wait(60) == (-signal.SIGINT if way == "ctrl-c" else 1)
+                assert server.wait(60) == status
             finally:
                 server.kill()

@@ -95,7 +95,7 @@ IDS_AT_ONCE = 500
 class _Collector(HistoryAnswers):
     def __init__(self, reader: ChunkReader, history: FleetHistory, jobs: str = "") -> None:
         super().__init__(reader, history, jobs)
-        self._held: dict[ClusterJob, tuple[array[int], array[float]]] = {}
+        self._held_hours: dict[ClusterJob, tuple[array[int], array[float]]] = {}
         """Hours, and GPU-hours held in them."""
 
     def read_hours(self, are_on_record: bool) -> None:
@@ -177,11 +177,11 @@ class _Collector(HistoryAnswers):
         """Most GPUs of each hour, for as long as the job would have had them to hold what it held in the hour."""
         for answer in self.either(queries.SIZE):
             for key, sizes in self.largest(answer, job_of).items():
-                held = dict(zip(*self._held[key], strict=True)) if key in self._held else {}
+                held_hours = dict(zip(*self._held_hours.get(key, ((), ())), strict=True))
                 for hour, gpus in sizes.items():
                     job = self._history.jobs.get(self._history.owned(key, hour))
                     if job is not None and gpus > 0:
-                        job.add_size(gpus, held.get(hour, 0.0) / gpus)
+                        job.add_size(gpus, held_hours.get(hour, 0.0) / gpus)
 
     def _read_short_sizes(self) -> None:
         """The GPUs of jobs of some minutes: none where they are not known, for a rate shows only a part of them."""
@@ -244,7 +244,7 @@ class _Collector(HistoryAnswers):
         for key in sorted(set[ClusterJob]().union(*of_jobs)):
             of_job, job = [each.get(key, {}) for each in of_jobs], history.job(key)
             is_reused = history.is_reused(key)
-            hours, values = self._held.setdefault(key, (array("l"), array("d")))
+            hours, values = self._held_hours.setdefault(key, (array("l"), array("d")))
             hours.extend(of_job[0])
             values.extend(of_job[0].values())
             if of_job[1]:
