@@ -1,13 +1,16 @@
-"""Numbers that the documentation promises, each where the code has it."""
+"""Numbers that the documentation promises or that have a source, each where the code has it."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 
 from ofu_exporter.agent import daemon, process, reloads, trace_files, trace_watch
-from ofu_exporter.cli import check, validate
+from ofu_exporter.cli import check, fleet_report, profile, validate
+from ofu_exporter.client import steps_file
 from ofu_exporter.fleet import actions, whole_report
 from ofu_exporter.fleet.changes import (
     alarms,
@@ -18,23 +21,27 @@ from ofu_exporter.fleet.changes import (
     segments,
     split,
     survey,
+    tails,
 )
 from ofu_exporter.fleet.changes import series as job_series
-from ofu_exporter.fleet.digest import advice
+from ofu_exporter.fleet.digest import advice, delivery
 from ofu_exporter.fleet.pages import folder
 from ofu_exporter.fleet.reports import job_result, periods, reachable
+from ofu_exporter.fleet.simulation import agent, jobs
 from ofu_exporter.flops import candidates, contradictions, fields, hf_config, recipes
-from ofu_exporter.flops.causes import layers
+from ofu_exporter.flops.causes import layers, peaks
+from ofu_exporter.flops.readers import nanochat
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.jobs import hosts, served_text, state_file, state_writer
 from ofu_exporter.ofu import clock, cycles, plausibility, shown, tick, window
 from ofu_exporter.ofu.divergence import Thresholds
+from ofu_exporter.ofu.honest_ratio import NOT_MEASURED
 from ofu_exporter.ofu.ownership import holders, job_state, starting
 from ofu_exporter.reports import book, cause_question, progress, work
 from ofu_exporter.reports import fields as report_fields
 from ofu_exporter.reports.tail import poster, statements
 from ofu_exporter.schedulers.kubernetes import driver, pod_tokens, pods
-from ofu_exporter.schedulers.slurm import ended_files, job_files, squeue, trusted_files
+from ofu_exporter.schedulers.slurm import ended_files, job_files, job_tokens, squeue, trusted_files
 from ofu_exporter.serving import (
     access,
     connection_limit,
@@ -45,20 +52,25 @@ from ofu_exporter.serving import (
     web_config,
 )
 from ofu_exporter.serving import app as serving_app
+from ofu_exporter.serving import hosts as hosts_of_reads
 from ofu_exporter.serving.connection_limit import MOST_IN_PHASE, RequestPhase
 from ofu_exporter.sources.dcgm import fields as dcgm_fields
 from ofu_exporter.sources.dcgm import session, watches
-from ofu_exporter.support import small_files
+from ofu_exporter.sources.nvml import gpm
+from ofu_exporter.sources.simulate import driver as simulate
+from ofu_exporter.support import logs, small_files
 from ofu_exporter.terminal import agents, gpu_rows
-from ofu_exporter.traces import seconds
+from ofu_exporter.traces import seconds, timeline
+from ofu_exporter.validation import accuracy
 from ofu_exporter.validation import session as plan
-from ofu_exporter.values import quantities, reading, reported
+from ofu_exporter.values import gpu, instant, losses, quantities, reading, reported
 from ofu_exporter.values.trace import ON_A_NODE
 
 DOCS = Path(__file__).parents[1] / "docs"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MINUTE, HOUR, DAY = 60, 3600, 86400
 WORDS = ("no", "a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+normal = NormalDist().inv_cdf
 PARTS = {0.25: "quarter", 0.5: "half"}
 
 
@@ -70,6 +82,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("access.md", "bodies under way | {:.0f} MiB together", guard.MOST_BYTES_AT_ONCE / MIB),
         ("access.md", "time for the body | {:.0f} s", guard.BODY_SECONDS),
         ("access.md", "an IPv6 /64 | {:.0f} a second", guard.PER_SECOND),
+        ("access.md", "any other is answered {}.", hosts_of_reads.STATUS),
         ("access.md", "a body above {:.0f} KiB is not read", guard.LARGE_BODY_BYTES / KIB),
         ("access.md", "{:.0f} % of a core for a job,", 100 * work.SHARES[work.JOB]),
         ("access.md", ", {:.0f} % for an address", 100 * work.SHARES[work.ADDRESS]),
@@ -113,11 +126,22 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("accuracy.md", "After {word} windows in agreement", cycles.AGREEING_WINDOWS),
         ("accuracy.md", "({:.1f} % above 1 is rounding)", 100 * (reading.MAX_RATIO - 1)),
         ("accuracy.md", "above {} times the card's maximum", window.CLOCK_HEADROOM),
+        ("accuracy.md", "clock below {:.0f} MHz, or", gpu.LOWEST_CLOCK_HZ / 1e6),
         ("accuracy.md", "the activity is 0 for {word} windows", plausibility.DEAD_WINDOWS),
+        ("accuracy.md", "at {part} or more for 2.5 s", plausibility.BUSY_GRAPHICS),
+        ("accuracy.md", "at half or more for {} s", plausibility.TRAILING_SECONDS),
+        ("accuracy.md", "identical for {} windows", plausibility.FROZEN_WINDOWS),
+        ("accuracy.md", "windows and {word} minute", plausibility.FROZEN_SECONDS / MINUTE),
+        ("accuracy.md", "the clock by a {part};", plausibility.CLOCK_CHANGE),
+        ("accuracy.md", "for {word}n hour |", plausibility.UNCHANGED_SECONDS / HOUR),
+        ("accuracy.md", "Counters are {:.3f} s old", reading.COUNTER_AGE_SECONDS),
+        ("accuracy.md", "GPM metrics {} and 250", gpm.CYCLES_ELAPSED),
+        ("accuracy.md", "GPM metrics 248 and {})", gpm.CYCLES_TENSOR),
         ("accuracy.md", "the engine moved by {:.0f} points", 100 * plausibility.GRAPHICS_CHANGE),
         ("changes.md", "measured for less than {:.0f} minutes", 60 * job_series.SHORTEST_HOURS),
         ("changes.md", "A series needs {} points", survey.FEWEST_POINTS),
         ("changes.md", "further than {:.0f} robust standard deviations", point.CLIP),
+        ("changes.md", "the best stretch of {} to 50 points", split.FEWEST_BESIDE),
         ("changes.md", "the best stretch of 3 to {} points", split.LONGEST_ARC),
         ("changes.md", "Fewer than {} points are shuffled", segments.SHORT),
         ("changes.md", "shuffled up to {} times", segments.ORDERS),
@@ -143,10 +167,15 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("dcgm.md", "tried again after {:.0f} s", watches.RETRY_SECONDS),
         ("dcgm.md", " s to {:.0f} minutes", watches.MOST_RETRY_SECONDS / MINUTE),
         ("dcgm.md", "found within {word} second", session.LOOK_SECONDS),
+        ("dcgm.md", "1006 to 1008, 1016, {}, 155", dcgm_fields.GPU_PERCENT),
         ("explain.md", "OFU was observed for less than {:.0f} s", reported.COMPARED_SECONDS),
         ("explain.md", "OFU is below {:.0f} of its standard errors", contradictions.CLEAR),
         ("explain.md", "or below {:.1f} %, and no throughput", 100 * contradictions.LEAST),
         ("explain.md", "more than {} % off", candidates.FITS),
+        ("explain.md", "The right MFU is then known to {:.0f} %", 100 * candidates.COUNTED),
+        ("explain.md", "{:.0f} % without `--gpu`", 100 * contradictions.FASTEST),
+        ("explain.md", "{} the peak of a card that is not in the node", peaks.ABSENT),
+        ("explain.md", "| down to {}, 0.86 on an H100", NOT_MEASURED.low),
         ("explain.md", "({} standard errors in both together)", candidates.FITS_BOTH),
         ("explain.md", "above {} they are not tried", candidates.RAREST_PAIR),
         ("explain.md", "misfit² is within {:.0f} of the best", reported.ALIKE),
@@ -156,6 +185,9 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("explain.md", "Write {:.0f} % or more (", 100 * quantities.RATIO),
         ("explain.md", "({:.0f} % or more for `--tile-overhead`)", 100 * quantities.OVERHEAD),
         ("fleet.md", "names at most {word} things", actions.MOST),
+        ("fleet.md", "; {} a part could not be read", fleet_report.EXIT_INCOMPLETE),
+        ("fleet.md", "; {} no data, or no answer", fleet_report.EXIT_NOTHING),
+        ("fleet.md", "After {word} failures in a row", delivery.FAILURES_IN_A_ROW),
         ("fleet.md", "over the last {:,.0f} GPU-hours alone", whole_report.MOST_PEER_GPU_HOURS),
         ("fleet.md", "where there are fewer than {word}", reachable.FEWEST_ALIKE),
         ("fleet.md", "the trend is of up to {word},", periods.MOST),
@@ -170,6 +202,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("jobs.md", "accurate to {part} a point", 100 * job_state.DISTRIBUTION_STEP),
         ("jobs.md", "values are served for {word} minutes", job_state.GRACE_SECONDS / MINUTE),
         ("jobs.md", "for at most {} ended jobs", job_state.MOST_ENDED),
+        ("jobs.md", "the last {} are kept apart", job_state.MOST_RUNS),
         ("jobs.md", "keeps every job for {:.0f} days", state_file.KEEP_SECONDS / DAY),
         ("jobs.md", "at most {:,} of them", state_file.MOST_ROWS),
         ("kubernetes.md", "has not answered for {:.0f} s", pods.PENDING_SECONDS),
@@ -183,6 +216,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("metrics.md", "set by more than {word} second", tick.CLOCK_STEP_SECONDS),
         ("reporting.md", "one report every {:.0f} seconds", poster.EVERY_SECONDS),
         ("reporting.md", "fewer than {} such reads", reported.FEWEST_READS),
+        ("reporting.md", "{:.0f} TFLOP/s |", nanochat._OLD_PEAK_FLOPS / 1e12),
         (
             "reporting.md",
             "lines of the last {:.0f} minutes can be compared",
@@ -191,19 +225,29 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("serving.md", "that share is {:.0f} % or more", 100 * served_text.MEMORY_BOUND),
         ("slurm.md", "Without an answer within {} s", squeue.ASK_SECONDS),
         ("slurm.md", "where the last {} are kept", ended_files.MOST_KEPT),
+        ("slurm.md", "of root's with mode 0{:o}", job_tokens.DIRECTORY_MODE),
         ("terminal.md", "Up to {} nodes are asked", hosts.MOST_HOSTS),
+        ("terminal.md", "The page ends with the last {} changes", logs.MOST_LAST_LINES),
         ("terminal.md", "are asked every {:.0f} s", agents.POLL_SECONDS),
         ("terminal.md", "({} nodes a second at most)", agents.HOSTS_PER_SECOND),
         ("terminal.md", "held for {word} minute or more", gpu_rows.IDLE_SECONDS / MINUTE),
         ("terminal.md", "without tensor work (OFU below {:.1f} %)", 100 * node_json.IDLE_RATIO),
         ("troubles.md", "over {:.0f} KiB; not UTF-8", trusted_files.MAX_BYTES / KIB),
         ("troubles.md", "over {} characters or not printable", job_files.MAX_CHARS),
+        (
+            "troubles.md",
+            "over {part} a MB of log in a minute",
+            round(logs.BYTES_PER_SECOND * MINUTE / MIB, 1),
+        ),
         ("troubles.md", "over {} files, of which the newest", trusted_files.MAX_FILES),
         ("troubles.md", "| {} | no source can be read", check.EXIT_SOURCE),
         ("troubles.md", "| {} | at least one GPU is not measured", check.EXIT_GPU),
         ("troubles.md", "| {} | a card outside the bounds", validate.EXIT_OUTSIDE),
         ("validation.md", "Each runs for {:.0f} s,", plan.FULL.seconds),
         ("validation.md", "with `--quick` for {:.0f} s.", plan.QUICK.seconds),
+        ("validation.md", "in multiples of 16 from {} to", plan.SMALLEST),
+        ("validation.md", " to {} (as in the paper", plan.LARGEST),
+        ("validation.md", "covers less than {part} of the time in", profile.LEAST_ATTRIBUTED),
         ("where.md", "`between_launches` (at most {:.0f} µs)", seconds.QUEUED_GAP),
         ("where.md", "sets their mode ({:o})", trace_files.MODE),
         ("access.md", "may show {:.0f} new tokens a second", pod_tokens.PER_SECOND),
@@ -233,3 +277,30 @@ def test_a_number_of_the_documentation_is_the_codes(
     text = " ".join((DOCS / page).read_text().split())
     word = WORDS[round(number)] if "{word}" in sentence else ""
     assert sentence.format(number, word=word, part=PARTS.get(number)) in text
+
+
+def in_year(number: int) -> float:
+    return datetime(number, 1, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("source", "stated", "number"),
+    [
+        ("normal noise over its median absolute deviation", 1 / normal(0.75), point.NORMAL_MAD),
+        ("5 % of normal noise are above it", normal(0.95), tails.SUPPORT),
+        ("95 % of normal noise are within it", normal(0.975), accuracy.TWO_SIDED_95),
+        ("arXiv:2605.20799, IV-C: SM clock, tensor clock", 1352 / 1830, jobs.USUAL_CLOCK),
+        ("arXiv:2605.20799, IV-C: its scatter", 32 / 1352, agent.READ_SPREAD),
+        ("arXiv:2605.20799, IV-C: SM clock", 1352e6, simulate.GEMM_CLOCK_HZ),
+        ("arXiv:2605.20799, IV-C: its scatter", 32e6, simulate.GEMM_CLOCK_STD_HZ),
+        ("variance of any error within a step of 15 MHz", 15e6**2 / 12, clock.ROUNDING_VARIANCE),
+        ("joules of a watt over an hour, of a kilowatt", 1000 * HOUR, losses.JOULES_PER_KWH),
+        ("bcrypt: bytes of a password", 72, read_access.LONGEST_PASSWORD),
+        ("2020 in Unix time", in_year(2020), progress.CLOCKS_SET),
+        ("the year 5138 in Unix time", in_year(5138), instant.UNIX_LIMIT),
+        ("the year 5138 in Unix time", in_year(5138), steps_file.LATEST),
+        ("the year 5138 in Unix time", in_year(5138), timeline.MOST_MICROSECONDS / 1e6),
+    ],
+)
+def test_a_number_is_that_of_its_source(source: str, stated: float, number: float) -> None:
+    assert number == pytest.approx(stated, rel=0.005)
