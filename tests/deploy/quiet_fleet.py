@@ -111,7 +111,7 @@ FAULTS = {
         "OfuJobDoesWorkAgain", on(2, 8), 4, {"job_id": "big-0"}, 3 * HOUR, after=24 * HOUR
     ),
 }
-REBOOTS = {"n4": (on(5, 2), on(19, 2)), "n1": (on(12, 3),), "n7": (on(20, 4),)}
+REBOOTS = {"n4": (on(5, 2), on(19, 2)), "n1": (on(12, 3),), "n7": (on(19, 2), on(20, 4))}
 """When a drained node begins to start anew, which takes BOOT."""
 BOOT = 12 * MINUTE
 
