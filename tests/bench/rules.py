@@ -63,6 +63,7 @@ OF_AGENTS = {
     ("ofu_exporter_build_info", ',version="1"'): 1.0,
     ("ofu_exporter_simulated", ""): 0.0,
     ("ofu_exporter_paused", ""): 0.0,
+    ("ofu_exporter_scheduler_up", ',scheduler="slurm"'): 1.0,
     ("ofu_exporter_missed_deadlines_total", ""): 0.0,
     ("ofu_exporter_config_last_reload_successful", ""): 1.0,
     ("ofu_exporter_config_reloads_total", ',outcome="failed"'): 0.0,

@@ -70,6 +70,7 @@ FAULTS = {
         "OfuMeasuredShareLow", on(6, 10), 1, _of("n5"), 40 * MINUTE, goes_on=False
     ),
     "removed": Fault("OfuAgentsGone", on(26, 10), 22.5, {"cluster": "c"}, 20 * MINUTE),
+    "hooks": Fault("OfuWorkWithoutJobs", on(25, 20), 12, {"cluster": "c"}, 4.5 * HOUR),
     "cap": Fault("OfuCardinalityCap", on(7, 20), 6, {}, 10 * MINUTE),
     "claims": Fault("OfuClaimsRejected", on(8, 10), 2, _of("n4"), 45 * MINUTE, after=1.5 * HOUR),
     "throttled": Fault("OfuClockLoss", on(8, 14), 6, {"instance": "n2", "gpu": "1"}, 40 * MINUTE),
@@ -132,6 +133,8 @@ class QuietJob(NamedTuple):
     """Share of time without a kernel."""
     framework: str = ""
     reports: bool = False
+    is_seen: bool = True
+    """Whether a hook tells the agents of it."""
 
 
 def load(time: float) -> float:
@@ -163,6 +166,8 @@ def jobs() -> Iterator[QuietJob]:
     for week in range(4):
         monday, friday = on(7 * week, 8), on(7 * week + 4, 18)
         yield QuietJob(f"big-{week}", big, monday, friday, always(0.45), busy, "pytorch", True)
+    hooks, night = FAULTS["hooks"], ("n1", "n2", "n3", "n7")
+    yield QuietJob("night", night, hooks.begin, hooks.end, always(0.3), busy, is_seen=False)
     half_idle = always(0.4)
     yield QuietJob("serve-read", ("n5",), 0, LENGTH, read_load, always(0.9), "vllm")
     yield QuietJob("serve-unread", ("n6",), 5 * HOUR, LENGTH, load, half_idle)

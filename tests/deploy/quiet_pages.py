@@ -59,7 +59,8 @@ class AgentPages:
         for gpu in range(NODES[self._node]):
             self._put_gpu(str(gpu))
         for job in self._jobs:
-            self._put_job(job)
+            if job.is_seen:
+                self._put_job(job)
 
     def _put(self, name: str, points: Points, **labels: str) -> None:
         self._pages.put(name, {"instance": self._node, **labels}, points)
@@ -127,15 +128,20 @@ class AgentPages:
         self._gauge(unavailable, silent, **of_slurm, reason="unreadable")
         # On a node that has just started, no Slurm job has begun yet.
         self._gauge(
-            unavailable,
-            lambda t: 1.0 if t - self._starts[int(t)] < 900 else None,
+            unavailable, lambda t: 1.0 if self._is_new(t) else None, **of_slurm, reason="no_job_yet"
+        )
+        self._gauge(
+            "ofu_exporter_scheduler_up",
+            lambda t: float(not (silent(t) or self._is_new(t))),
             **of_slurm,
-            reason="no_job_yet",
         )
         failing = self._present("source", "n6")
         self._gauge("ofu_exporter_source_unavailable", failing, **of_nvml, reason="hung")
         paused = self._present("pause", "n4")
         self._gauge("ofu_exporter_source_unavailable", paused, **of_nvml, reason="paused")
+
+    def _is_new(self, time: float) -> bool:
+        return time - self._starts[int(time)] < 900
 
     def _put_certificate(self) -> None:
         """One that somebody renews late, and one of three days that is renewed each day; no TLS elsewhere."""
@@ -240,10 +246,11 @@ class AgentPages:
             last = last if frozen else time - 3
             stamps[time] = BEGIN + last
         self._gauge("ofu_gpu_sample_timestamp_seconds", lambda t: stamps[int(t)], **which)
-        for job in [None, *self._jobs]:
-            has = [(time, 1.0) for time, one in held.items() if one is job and time in self._seen]
+        ids = {time: job.job_id if job and job.is_seen else "" for time, job in held.items()}
+        for job_id in dict.fromkeys(["", *ids.values()]):
+            has = [(time, 1.0) for time, one in ids.items() if one == job_id and time in self._seen]
             labels = {**which, "model": "NVIDIA H100 80GB HBM3"}
-            self._put("ofu_gpu_info", has, **labels, job_id=job.job_id if job else "")
+            self._put("ofu_gpu_info", has, **labels, job_id=job_id)
 
     def _put_job(self, job: QuietJob) -> None:
         gpus = [str(gpu) for gpu in range(NODES[self._node])]
