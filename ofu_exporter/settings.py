@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from ofu_exporter.support.durations import Seconds
+from ofu_exporter.support.numbers import Number, Ratio, WholeNumber
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
 
 FILE_ONLY = frozenset({"gpus", "pull"})
@@ -27,10 +28,10 @@ class GpuSetting(BaseModel, frozen=True, extra="forbid"):
 
     name: str = Field(min_length=1)
     pci_device_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{4}$")
-    sm_count: int | None = Field(default=None, gt=0, le=10_000)
-    tensor_clock_hz: float = Field(gt=1e8, lt=1e10)
-    fp64_clock_hz: float | None = Field(default=None, gt=1e8, lt=1e10)
-    flops_per_cycle_per_sm: dict[str, Annotated[int, Field(gt=0, le=10_000_000)]] = Field(
+    sm_count: WholeNumber | None = Field(default=None, gt=0, le=10_000)
+    tensor_clock_hz: Number = Field(gt=1e8, lt=1e10)
+    fp64_clock_hz: Number | None = Field(default=None, gt=1e8, lt=1e10)
+    flops_per_cycle_per_sm: dict[str, Annotated[WholeNumber, Field(gt=0, le=10_000_000)]] = Field(
         default_factory=dict
     )
 
@@ -41,7 +42,7 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
     job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
     """The scheduler's id of the job. Wildcards are refused: an engine belongs to one job."""
     url: str = Field(pattern=r"^https?://[^/]+")
-    precision: str | dict[str, Annotated[float, Field(gt=0, le=1)]] | None = None
+    precision: str | dict[str, Annotated[Ratio, Field(gt=0, le=1)]] | None = None
     """The precision that the engine computes in, or the shares of its FLOPs."""
     model: dict[str, Any] | None = None
     """The model that the engine serves, as in a report: {config: ..., seq_len: 4096}. It explains a divergence."""
@@ -49,7 +50,7 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
     """What the engine does; where prompts and answers have engines of their own, their costs are told apart."""
     metric: str = Field(default="", max_length=200, pattern=r"^([A-Za-z_:][A-Za-z0-9_:]*)?$")
     """A gauge with the job's MFU, read instead of an engine's counters."""
-    scale: float = Field(default=1.0, ge=1e-6, le=1e6)
+    scale: Number = Field(default=1.0, ge=1e-6, le=1e6)
     """What the gauge is multiplied by to make it a ratio: 0.01 for percent."""
     every: Seconds = Field(default=15.0, ge=1.0, le=300.0)
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0)
@@ -179,26 +180,26 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="Time over which reported MFU and OFU are compared, 2m or more.",
         examples=["10m"],
     )
-    mfu_above: float = Field(
+    mfu_above: Ratio = Field(
         default=0.02,
         ge=0,
         le=1,
         description="Points (0.02 = 2) that MFU may be above the highest honest MFU of its OFU, besides 2 "
         "standard errors.",
     )
-    mfu_below: float = Field(
+    mfu_below: Ratio = Field(
         default=0.05,
         ge=0,
         le=1,
         description="Points that MFU may be below OFU; an honest MFU never counts as too low.",
     )
-    mfu_above_relative: float = Field(
+    mfu_above_relative: Ratio = Field(
         default=0.0,
         ge=0,
         le=10,
         description="The limit of mfu_above as a share of OFU; the larger of the two applies.",
     )
-    mfu_below_relative: float = Field(
+    mfu_below_relative: Ratio = Field(
         default=0.0,
         ge=0,
         le=10,
@@ -233,7 +234,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="Folder on disk that jobs write traces to; containers mount it at the same path.",
         examples=["FOLDER"],
     )
-    trace_below: float | None = Field(
+    trace_below: Ratio | None = Field(
         default=None,
         gt=0,
         lt=1,

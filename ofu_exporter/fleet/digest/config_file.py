@@ -13,6 +13,7 @@ from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlSection
 from ofu_exporter.support.durations import Seconds
+from ofu_exporter.support.numbers import Ratio, WholeNumber
 
 NAME = "{name}"
 """Stands for the user or account in a pattern of addresses."""
@@ -23,7 +24,7 @@ ADDRESS = re.compile(
 """A name that a service knows, or a mail address: a small part of what RFC 5321 allows, without characters that have a
 meaning for headers, mail servers or URLs."""
 
-PositiveRatio = Annotated[float, Field(gt=0.0, le=1.0)]
+PositiveRatio = Annotated[Ratio, Field(gt=0.0, le=1.0)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 """`*` stands for any characters."""
 
@@ -98,7 +99,7 @@ class DigestConfig(YamlSection):
         description="SM clock / tensor clock below which the digest mentions a busy job's clock.",
     )
     ranks: bool = Field(default=True, description="Whether a digest shows the reader's rank.")
-    most_jobs: int = Field(default=20, ge=1, le=500)
+    most_jobs: WholeNumber = Field(default=20, ge=1, le=500)
     contact: str = Field(
         default="", max_length=500, description="The text at the end: whom to ask."
     )

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlSection
+from ofu_exporter.support.numbers import Number
 
-Price = Annotated[float, Field(ge=0, le=1e9)]
+Price = Annotated[Number, Field(ge=0, le=1e9)]
 
 
 class Prices(YamlSection):

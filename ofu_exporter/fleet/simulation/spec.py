@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import CheckedYaml, YamlSection
 from ofu_exporter.support.durations import seconds
+from ofu_exporter.support.numbers import Number, WholeNumber
 
 SHIPPED = Path(__file__).parents[1] / "specs"
 """The specifications that come with the program."""
@@ -41,12 +42,12 @@ def _part_of_a_minute(value: int) -> int:
 
 Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUTES)]
 """A duration, or a time since the beginning of what it belongs to."""
-PartOfMinute = Annotated[int, Field(ge=1, le=MINUTE), AfterValidator(_part_of_a_minute)]
+PartOfMinute = Annotated[WholeNumber, Field(ge=1, le=MINUTE), AfterValidator(_part_of_a_minute)]
 """Seconds."""
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
-Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
-Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
-PerSecond = Annotated[float, Field(ge=0.0, le=1e9)]
+Ratio = Annotated[Number, Field(ge=0.0, le=1.0)]
+Mhz = Annotated[Number, Field(ge=100.0, le=4000.0)]
+PerSecond = Annotated[Number, Field(ge=0.0, le=1e9)]
 
 
 class ValueSpread(YamlSection):
@@ -62,7 +63,7 @@ class LengthSpread(YamlSection):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
     mean: Minutes = Field(ge=1)
-    deviation: float = Field(default=0.5, ge=0.0, le=2.0, description="Of the logarithm.")
+    deviation: Number = Field(default=0.5, ge=0.0, le=2.0, description="Of the logarithm.")
     longest: Minutes = Field(default=LONGEST_MINUTES, ge=1)
 
 
@@ -83,9 +84,9 @@ class NodeGroup(YamlSection):
     """Nodes of one kind. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
-    count: int = Field(ge=1, le=MOST_NODES)
+    count: WholeNumber = Field(ge=1, le=MOST_NODES)
     model: str = Field(min_length=1, description="As in the table of GPUs: H100, A100-SXM4-80GB.")
-    gpus: int = Field(default=8, ge=1, le=72)
+    gpus: WholeNumber = Field(default=8, ge=1, le=72)
     mig: tuple[Annotated[str, Field(pattern=r"^\d+g\.\d+gb$")], ...] = Field(
         default=(), max_length=7, description="Profiles into which every GPU is divided."
     )
@@ -96,7 +97,7 @@ class ModelSpec(YamlSection):
     """A model that jobs train."""
 
     config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
-    seq_len: int = Field(gt=0, le=1 << 30)
+    seq_len: WholeNumber = Field(gt=0, le=1 << 30)
 
 
 class Reporting(YamlSection):
@@ -109,8 +110,8 @@ class Reporting(YamlSection):
     precision: Literal["tf32", "bf16", "fp16", "fp8", "fp4", "int8", "fp64"] = "bf16"
     recompute: Literal["none", "selective", "full"] | None = None
     framework: Annotated[str, Field(pattern=r"^[a-z0-9-]*$", max_length=30)] = ""
-    noise: float = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
-    step: float | None = Field(default=None, gt=0, le=600, description="Seconds of a stated step.")
+    noise: Number = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
+    step: Number | None = Field(default=None, gt=0, le=600, description="Seconds of a stated step.")
 
     @field_validator("every")
     @classmethod
@@ -132,13 +133,13 @@ class SpeedChange(YamlSection):
     """From this minute of the job on, it is faster or slower by this factor."""
 
     at: Minutes
-    factor: float = Field(ge=0.0, le=10.0)
+    factor: Number = Field(ge=0.0, le=10.0)
 
 
 class Straggler(YamlSection):
     """One slower GPU. With a clock, the others wait for it; with a share, it does less than they do."""
 
-    gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
+    gpu: WholeNumber = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
     clock_mhz: Mhz | None = None
     share: Ratio | None = None
 
@@ -175,12 +176,12 @@ class JobGroup(YamlSection):
     """Jobs of one kind, one or many."""
 
     name: Label = Field(min_length=1)
-    count: int = Field(default=1, ge=1, le=MOST_JOBS)
+    count: WholeNumber = Field(default=1, ge=1, le=MOST_JOBS)
     users: tuple[Label, ...] = Field(default=("",), min_length=1)
     account: Label = ""
     partition: Label = ""
     namespace: Label = ""
-    gpus: int = Field(default=1, ge=1, description="GPUs, or instances with `mig`.")
+    gpus: WholeNumber = Field(default=1, ge=1, description="GPUs, or instances with `mig`.")
     mig: str | None = Field(default=None, description="The profile of the instances.")
     nodes: tuple[str, ...] = Field(default=(), description="All GPUs of exactly these nodes.")
     start: Minutes = 0
@@ -194,7 +195,7 @@ class JobGroup(YamlSection):
         validate_default=True,
         description="OFU - MFU: work that the hardware runs and a right MFU leaves out.",
     )
-    noise: float = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
+    noise: Number = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
     clock_mhz: Mhz | None = None
     idle: Ratio = Field(
         default=0.04, description="Share of the time in which none of its kernels runs."
@@ -202,7 +203,7 @@ class JobGroup(YamlSection):
     empty_sms: Ratio = Field(
         default=0.06, description="Share of the SMs without work, of all time."
     )
-    watts: float | None = Field(
+    watts: Number | None = Field(
         default=None, ge=0.0, le=5000.0, description="Of each GPU it holds."
     )
     serves: Serving | None = None
@@ -241,7 +242,7 @@ class FaultSpec(YamlSection):
 
     fault: FaultKind
     nodes: tuple[str, ...] = Field(min_length=1)
-    gpus: tuple[int, ...] = Field(
+    gpus: tuple[WholeNumber, ...] = Field(
         default=(), description="GPUs by index; default: all of the node."
     )
     at: Minutes = 0
@@ -261,11 +262,13 @@ class FaultSpec(YamlSection):
 class FleetSpec(YamlSection):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
-    seed: int = Field(default=1, ge=0, lt=1 << 32)
+    seed: WholeNumber = Field(default=1, ge=0, lt=1 << 32)
     length: Minutes = Field(default=1440, ge=1)
     cluster: Label = ""
     interval: PartOfMinute = Field(default=15, le=30, description="Of a window.")
-    clock_reads: int = Field(default=4, ge=1, le=60, description="Of the SM clock, in each window.")
+    clock_reads: WholeNumber = Field(
+        default=4, ge=1, le=60, description="Of the SM clock, in each window."
+    )
     models: dict[str, ModelSpec] = Field(default_factory=dict)
     nodes: tuple[NodeGroup, ...] = Field(min_length=1)
     jobs: tuple[JobGroup, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from ofu_exporter.support.durations import Seconds
+from ofu_exporter.support.numbers import WholeNumber
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
 
 AUTO_RANK: int | None = 2
@@ -23,7 +24,7 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     """Collection interval of that dcgm-exporter (its -c flag)."""
     unchanged_limit: Seconds = Field(default=300.0, gt=0, le=86400.0, examples=["5m"])
     """A GPU's values are rejected if none of them has changed for this long."""
-    most_gpus: int = Field(default=128, ge=1, le=4096)
+    most_gpus: WholeNumber = Field(default=128, ge=1, le=4096)
     """How many GPUs and MIG instances of the page are measured at most."""
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0, examples=["5s"])
     """How long to wait for the page."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from ofu_exporter.support.numbers import WholeNumber
+
 AUTO_RANK: int | None = None
 
 
 class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """What the simulation has."""
 
-    simulated_gpus: int = Field(default=8, ge=1, le=72)
+    simulated_gpus: WholeNumber = Field(default=8, ge=1, le=72)
     """Number of simulated GPUs."""
-    seed: int = 1
+    seed: WholeNumber = 1
     """Seed of the simulated clocks and loads."""
     simulated_cycles: bool = False
     """Whether the simulated driver has cycle counters."""
