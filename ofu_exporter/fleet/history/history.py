@@ -10,7 +10,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 
 from ofu_exporter.fleet.chunks import Answers, ChunkReader
 from ofu_exporter.fleet.history import queries
@@ -186,16 +186,16 @@ class _Collector(HistoryAnswers):
     def _read_short_sizes(self) -> None:
         """The GPUs of jobs of some minutes: none where they are not known, for a rate shows only a part of them."""
         history, most = self._history, dict[ClusterJob, float]()
-        jobs = history.jobs.items()
+        jobs = sorted(history.jobs.items(), key=lambda item: item[1].first_hour or 0)
         short = {key: job for key, job in jobs if sum(job.sizes.values()) < SHORT_HOURS}
-        hours = {
-            (key.cluster, hour)
-            for key, job in short.items()
-            for hour in range(job.first_hour or 0, (job.last_hour or -1) + 1)
-        }
-        ids = sorted({key.job_id for key in short})
-        for begin in range(0, len(ids), IDS_AT_ONCE):
-            about = self.about(queries.any_of("job_id", ids[begin : begin + IDS_AT_ONCE]))
+        for begin in range(0, len(short), IDS_AT_ONCE):
+            some = dict(islice(short.items(), begin, begin + IDS_AT_ONCE))
+            hours = {
+                (key.cluster, hour)
+                for key, job in some.items()
+                for hour in range(job.first_hour or 0, (job.last_hour or -1) + 1)
+            }
+            about = self.about(queries.any_of("job_id", sorted({key.job_id for key in some})))
             for answers in about.of_agents([queries.SIZE_OF_SHORT], hours):
                 for key, hour, gpus in self.values_of(answers[0], job_of):
                     owner = history.owned(key, hour)

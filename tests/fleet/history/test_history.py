@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
@@ -11,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from ofu_exporter.fleet.history import history as history_module
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.reports.job_rows import job_row
+from ofu_exporter.fleet.series import Series
 from tests.deploy.monitoring import VictoriaMetrics
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
@@ -168,8 +172,10 @@ def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHi
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_jobs_have_their_gpus_however_short_they_are_and_hours_cut_them(
-    tmp_path: Path, engine: str
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a short one the agents' series are asked for its own hours only, however many others are."""
+    monkeypatch.setattr(history_module, "IDS_AT_ONCE", 1)
     lives = (0.95, 1.95), (2.95, 4.05), (4.95, 5.05), (6.5, 6.5 + 1 / 12), (7.2, 7.25)
     jobs = [ScheduledJob(str(n), "eve", (N1,), *life, 0.4) for n, life in enumerate(lives)]
     span = (BEGIN, BEGIN + 8 * HOUR)
@@ -180,7 +186,17 @@ def test_jobs_have_their_gpus_however_short_they_are_and_hours_cut_them(
         twice.served(engine, tmp_path / "empty") as server,
         reading(server.url) as reader,
     ):
+        steps, asked = reader.client.steps, Counter[str]()
+
+        def noted(expression: str, start: float, end: float, step: float) -> list[Series]:
+            asked.update(
+                re.findall(r'job_id=~"(\d)"', expression)[:1] * round((end - start) / HOUR)
+            )
+            return steps(expression, start, end, step)
+
+        monkeypatch.setattr(reader.client, "steps", noted)
         found = read_history(reader, *span)
+    assert asked == {"2": 2, "3": 1, "4": 1}
     rows = [job_row(job, found.clock, None, Prices()) for job in found.jobs.values()]
     assert {row.job_id: row.gpus for row in rows} == dict.fromkeys(map(str, range(5)), 4.0)
 
