@@ -168,10 +168,11 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
     examples = [grammar.example for grammar in kernel_names.GRAMMARS.values()]
     for page, documented in (
         ("flops.md", [*families.names(), *conventions.names(), *readers.names()]),
+        ("reporting.md", readers.log_names()),
         ("validation.md", [*kernel_names.GRAMMARS, *formats.names(), *examples]),
     ):
         text = (DOCS / page).read_text()
-        assert [name for name in documented if f"`{name}`" not in text] == [], page
+        assert [name for name in documented if f"`{name}`" not in text] == [], f"not in {page}"
 
 
 def test_every_metric_named_in_the_documentation_exists() -> None:

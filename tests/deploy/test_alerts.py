@@ -19,8 +19,6 @@ from tests.deploy.promtool import ALERTS, ROOT, read_yaml, run, said, selected, 
 from tests.deploy.test_rules import KNOWN, NAMES
 from tests.helpers.agent import page_server, until
 
-pytestmark = pytest.mark.slow
-
 TESTS = Path(__file__).parent / "alerts"
 RUNBOOKS = "docs/runbooks.md"
 
@@ -46,12 +44,12 @@ def test_there_are_alerts() -> None:
     assert ALERTS
 
 
-def test_every_test_is_of_an_alert() -> None:
-    assert {path.name.removesuffix(".test.yaml") for path in TESTS.iterdir()} == {
-        path.stem for path in ALERTS
-    }
+def test_every_alert_has_a_test_and_every_test_is_of_an_alert() -> None:
+    tested = {path.name.removesuffix(".test.yaml") for path in TESTS.iterdir()}
+    assert tested ^ {path.stem for path in ALERTS} == set(), "tests/deploy/alerts/<name>.test.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
 def test_it_fires_and_keeps_quiet_as_its_test_says(path: Path) -> None:
@@ -76,6 +74,7 @@ def test_its_test_makes_it_fire_and_keeps_it_quiet(path: Path) -> None:
     assert any(not expected(case) for case in cases(path))
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 def test_a_test_would_see_an_alert_that_never_fires(tmp_path: Path) -> None:
     """promtool's own word, for the quickest of them."""
@@ -90,6 +89,8 @@ def test_a_test_would_see_an_alert_that_never_fires(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
 def test_it_says_what_happened_how_bad_it_is_and_what_to_do(path: Path) -> None:
     alert = the_alert(path)
+    comment = path.read_text().partition("\ngroups:")[0]
+    assert re.fullmatch(r"# .*\.", comment, re.DOTALL), "docs/alerts.md has its first sentence"
     assert set(alert["labels"]) == {"severity"}
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
@@ -111,11 +112,14 @@ def test_it_leads_to_a_section_that_says_what_to_look_at(path: Path) -> None:
     """A heading's anchor is the heading in small letters."""
     alert = the_alert(path)
     assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS}#{alert['alert'].lower()}"
-    assert len(runbook()[alert["alert"]].split()) > 20
+    section = runbook().get(alert["alert"], "")
+    assert len(section.split()) > 20, (
+        f"{RUNBOOKS} says in a section {alert['alert']} what to look at"
+    )
 
 
 def test_every_section_is_of_an_alert() -> None:
-    assert runbook().keys() == {the_alert(path)["alert"] for path in ALERTS}
+    assert runbook().keys() - {the_alert(path)["alert"] for path in ALERTS} == set()
 
 
 def test_every_query_of_the_runbook_can_be_asked() -> None:
@@ -132,6 +136,7 @@ def test_it_is_alone_in_a_file_of_its_name(path: Path) -> None:
     assert path.stem == "-".join(word.lower() for word in words[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 def test_vmalert_reads_all() -> None:
     rules = [f"-rule={path}" for path in ALERTS]
@@ -155,6 +160,7 @@ def agents_that_fail_each_tenth_scrape() -> Iterator[str]:
         yield url.removeprefix("http://").removesuffix("/metrics")
 
 
+@pytest.mark.slow
 @pytest.mark.prometheus
 def test_a_start_time_that_a_database_rounds_is_no_restart(tmp_path: Path) -> None:
     """VictoriaMetrics gives 1795715704.45 and 1795715704.4499998 for one value, where scrapes failed.
@@ -173,6 +179,7 @@ def test_a_start_time_that_a_database_rounds_is_no_restart(tmp_path: Path) -> No
             assert victoria.query(paced.replace("> 2", ">= 0"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["promtool", "vmalert"])
 def test_the_program_is_there(program: str) -> None:
     assert shutil.which(program), "tests/run installs it"

@@ -67,17 +67,25 @@ def test_fields_that_other_releases_write_change_nothing(name: str, fields: dict
 
 
 def test_every_architecture_is_held_to_what_torch_executed() -> None:
-    """A new one comes with a row of tests/flops/small_models.py, or a test of its own."""
+    """A classifier by its decoder."""
     held = {each.name.split()[0] for each in RECORDED} | OTHERWISE
+    held |= {name.replace("ForCausalLM", "ForSequenceClassification") for name in held}
     missing = {
         architecture
         for architecture, family in families.architectures().items()
         if family not in WITH_INPUTS_OF_THEIR_OWN
         and not architecture.startswith(("Bert", "Roberta"))
     } - held
-    classified = {name for name in missing if name.endswith("ForSequenceClassification")}
-    assert {name.replace("ForSequenceClassification", "ForCausalLM") for name in classified} <= held
-    assert missing - classified <= {"ModernBertModel", "XLMRobertaForMaskedLM"}
+    assert missing - {"ModernBertModel", "XLMRobertaForMaskedLM"} == set(), (
+        "a new one is the last row of a list in small_decoders.py, or has a test of its own"
+    )
+
+
+def test_the_small_models_are_those_that_torch_executed() -> None:
+    """Many are numbered: one that is not the last of its list would take the names of those after it."""
+    assert {each.name for each in SMALL} ^ {*NAMES} == set(), (
+        "where torch is installed: `python -m tests.helpers.torch_counts --missing`"
+    )
 
 
 def test_a_wrong_count_would_be_seen() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware.gpu_rows import CHIPS
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.traces import job, kernel_names
 from ofu_exporter.traces.findings import kinds
+from ofu_exporter.traces.findings.kernels import _SLOWER
 from tests.traces.planted import PLANTS, clean, planted
 from tests.traces.trace_maker import PRODUCT, Maker
 
@@ -33,7 +36,24 @@ def test_a_sound_job_has_no_finding(seed: int, tmp_path: Path) -> None:
 
 
 def test_every_finding_is_planted() -> None:
-    assert PLANTS.keys() | {"slow_rank", "padding"} == {kind.name for kind in kinds()}
+    planted_or_below = PLANTS.keys() | {"slow_rank", "padding"}
+    assert planted_or_below ^ {kind.name for kind in kinds()} == set(), (
+        "a finding has a job that loses time so: PLANTS of planted.py"
+    )
+
+
+def test_every_finding_has_its_own_place_in_the_order() -> None:
+    places = Counter(kind.order for kind in kinds())
+    assert [order for order, number in places.items() if number > 1] == []
+
+
+def test_of_every_chip_it_is_said_whether_kernels_for_older_ones_run_slower_on_it() -> None:
+    """Not on Volta, for which there are no older ones, nor where kernels for Ampere run as fast."""
+    chips = {chip.compute_capability for chip in CHIPS.values()}
+    capabilities = {10 * each[0] + each[1] for each in chips if each}
+    assert capabilities - _SLOWER.keys() == {70, 86, 89, 120, 121}, (
+        "a new chip on which they do stands in _SLOWER of findings/kernels.py, another one here"
+    )
 
 
 def test_the_case_of_the_paper_with_its_counts(tmp_path: Path) -> None:

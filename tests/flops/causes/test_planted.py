@@ -1,4 +1,4 @@
-"""Of 60 mistakes in six architectures at least 52 are named first, and none of 600 honest jobs is accused."""
+"""Of 60 mistakes in six architectures at most 8 are not named first, and none of 600 honest jobs is accused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.flops.causes import jobs, planted
 
-NAMED, WRONG = 52, 5
+NOT_FIRST, WRONG = 8, 5
 
 
 @pytest.mark.parametrize("model", planted.MODELS)
@@ -17,8 +17,8 @@ def test_the_sizes_of_the_cards_make_the_counts_of_the_package(model: jobs.Sizes
     assert step.flops() == pytest.approx(8 * 3 * model.forward(), rel=2e-4)
 
 
-def test_sixty_mistakes_of_ten_kinds() -> None:
-    assert len(planted.MISTAKES) == 60
+def test_sixty_mistakes_or_more_of_ten_kinds() -> None:
+    assert len(planted.MISTAKES) >= 60
     assert len({job.cause for job in planted.MISTAKES}) >= 10
     assert {job.model for job in planted.MISTAKES} == {*planted.MODELS}
 
@@ -28,7 +28,7 @@ def test_sixty_mistakes_of_ten_kinds() -> None:
 def test_most_mistakes_are_named_first_and_few_others_are(seed: int) -> None:
     missed = [*jobs.missed(planted.MISTAKES, seed)]
     wrong = [each for each in missed if each.first != "nothing" and not each.is_twin]
-    assert len(planted.MISTAKES) - len(missed) >= NAMED, missed
+    assert len(missed) <= NOT_FIRST, missed
     assert len(wrong) <= WRONG, wrong
 
 

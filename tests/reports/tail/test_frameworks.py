@@ -86,7 +86,9 @@ def test_a_step_of_a_framework_is_a_report_of_12_seconds(form: str) -> None:
     log, calls = followed(lines_of, *([PEAKS[form]] if form in PEAKS else []))
     assert log.tail.framework == framework
     assert rates(calls) == pytest.approx([420.4] * len(rates(calls)), rel=2e-4)
-    assert len(rates(calls)) >= STEPS - 2, "the first may only mark a beginning"
+    assert len(rates(calls)) >= STEPS - 2, (
+        "the first may only mark a beginning; a form without FLOP/s has a test of its own below"
+    )
     assert steps(calls) == [*range(STEPS + 1 - len(rates(calls)), STEPS + 1)]
     reports = [call for call in calls if call.values]
     assert {call.at - (call.start or 0.0) for call in reports[1:]} == {STEP_SECONDS}
@@ -98,7 +100,10 @@ def test_every_reader_has_a_form_or_tests_of_its_own() -> None:
     """The latter are below, and in tests/flops/test_readers.py."""
     own = {"deepspeed", "huggingface", "lightning", "litgpt", "onelogger", "serving", "torch_npu"}
     own |= {"torchtune", "verl"}
-    assert {*readers.names()} == own | {reader for reader, _ in FORMS.values()}
+    formed = {reader for reader, _ in FORMS.values()}
+    assert {*readers.names()} ^ (own | formed) == set(), (
+        "a reader has lines in frameworks.yaml, or tests of its own and its name here"
+    )
 
 
 def test_an_mfu_without_its_peak_is_posted_as_it_is() -> None:
