@@ -44,7 +44,10 @@ def as_user(uid: int, code: str, path: Path) -> subprocess.CompletedProcess[str]
     """What Python does as a user without a capability, who may be root."""
     rights = ("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups")
     command = (*rights, "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code)
-    return subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+    told = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+    if told.returncode in (126, 127):
+        pytest.skip(f"{sys.executable} starts for nobody but root")  # one in a home of root's
+    return told
 
 
 @every([AGENT, 0])

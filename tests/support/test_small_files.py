@@ -59,7 +59,7 @@ def test_what_is_no_file_is_refused_at_once_and_by_name(path: Path) -> None:
         assert refusal(each) == f"file of a test {each}: it is not a file"
     assert "Too many levels of symbolic links" in refusal(loop)
     assert "No such file" in refusal(path.with_name("nowhere"))
-    assert "null byte" in refusal(path.with_name("a\0b"))
+    assert "embedded null" in refusal(path.with_name("a\0b"))
 
 
 def test_what_is_no_text_is_refused(path: Path) -> None:
