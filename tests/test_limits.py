@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from ofu_exporter.agent import daemon, process, reloads, trace_files, trace_watch
+from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.cli import check, fleet_report, profile, validate
 from ofu_exporter.client import steps_file
 from ofu_exporter.fleet import actions, whole_report
@@ -25,9 +30,12 @@ from ofu_exporter.fleet.changes import (
 )
 from ofu_exporter.fleet.changes import series as job_series
 from ofu_exporter.fleet.digest import advice, delivery
+from ofu_exporter.fleet.digest.config_file import DigestConfig
+from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.pages import folder
 from ofu_exporter.fleet.reports import job_result, periods, reachable
-from ofu_exporter.fleet.simulation import agent, jobs
+from ofu_exporter.fleet.simulation import agent, jobs, spec
+from ofu_exporter.fleet.simulation.spec import FleetSpec
 from ofu_exporter.flops import candidates, contradictions, fields, hf_config, recipes
 from ofu_exporter.flops.causes import layers, peaks
 from ofu_exporter.flops.readers import nanochat
@@ -39,11 +47,15 @@ from ofu_exporter.ofu.honest_ratio import NOT_MEASURED
 from ofu_exporter.ofu.ownership import holders, job_state, starting
 from ofu_exporter.reports import book, cause_question, progress, work
 from ofu_exporter.reports import fields as report_fields
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.tail import poster, statements
 from ofu_exporter.schedulers.kubernetes import driver, pod_tokens, pods
+from ofu_exporter.schedulers.kubernetes import options as kubernetes
 from ofu_exporter.schedulers.slurm import ended_files, job_files, job_tokens, squeue, trusted_files
+from ofu_exporter.schedulers.slurm import options as slurm
 from ofu_exporter.serving import (
     access,
+    arrivals,
     connection_limit,
     guard,
     history,
@@ -54,10 +66,14 @@ from ofu_exporter.serving import (
 from ofu_exporter.serving import app as serving_app
 from ofu_exporter.serving import hosts as hosts_of_reads
 from ofu_exporter.serving.connection_limit import MOST_IN_PHASE, RequestPhase
+from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm import fields as dcgm_fields
-from ofu_exporter.sources.dcgm import session, watches
+from ofu_exporter.sources.dcgm import library, session, watches
+from ofu_exporter.sources.dcgm import options as dcgm
+from ofu_exporter.sources.dcgm_exporter import options as exporter
 from ofu_exporter.sources.nvml import gpm
 from ofu_exporter.sources.simulate import driver as simulate
+from ofu_exporter.sources.simulate import options as source
 from ofu_exporter.support import logs, small_files
 from ofu_exporter.terminal import agents, gpu_rows
 from ofu_exporter.traces import seconds, timeline
@@ -130,6 +146,8 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("accuracy.md", "the activity is 0 for {word} windows", plausibility.DEAD_WINDOWS),
         ("accuracy.md", "at {part} or more for 2.5 s", plausibility.BUSY_GRAPHICS),
         ("accuracy.md", "at half or more for {} s", plausibility.TRAILING_SECONDS),
+        ("accuracy.md", "engine and power at {part} or more", reading.BUSY_POWER),
+        ("accuracy.md", "utilization and the power are at {part}", reading.BUSY_UTILIZATION),
         ("accuracy.md", "identical for {} windows", plausibility.FROZEN_WINDOWS),
         ("accuracy.md", "windows and {word} minute", plausibility.FROZEN_SECONDS / MINUTE),
         ("accuracy.md", "the clock by a {part};", plausibility.CLOCK_CHANGE),
@@ -145,6 +163,8 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("changes.md", "the best stretch of 3 to {} points", split.LONGEST_ARC),
         ("changes.md", "Fewer than {} points are shuffled", segments.SHORT),
         ("changes.md", "shuffled up to {} times", segments.ORDERS),
+        ("changes.md", "at most {:.0f} % of series without a change", 100 * segments.SHORT_LEVEL),
+        ("changes.md", "0 to 1.0 %, goal {:.0f} %", 100 * segments.LONG_LEVEL),
         ("changes.md", "one false alarm is at most {:.0f} %", 100 * survey.SURE_LEVEL),
         ("changes.md", "Below {} points of a kind nothing is sure", alike.ENOUGH),
         ("changes.md", "up to {} false alarms come of each", alarms.UNKNOWN),
@@ -157,6 +177,8 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("configuration.md", "at most once in {word} hours", trace_watch.AGAIN_SECONDS / HOUR),
         ("configuration.md", "within {:.0f} s of a change of the file", reloads.FILE_CHECK_SECONDS),
         ("configuration.md", "of {:.0f} MiB at most", small_files.MOST_BYTES / MIB),
+        ("configuration.md", "without this setting {}s", SamplingPace(5.0).step_seconds),
+        ("configuration.md", "or {}s with windows of up to 1s", SamplingPace(1.0).step_seconds),
         (
             "configuration.md",
             "at most, {:.0f} KiB for tokens and",
@@ -176,6 +198,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("explain.md", "{:.0f} % without `--gpu`", 100 * contradictions.FASTEST),
         ("explain.md", "{} the peak of a card that is not in the node", peaks.ABSENT),
         ("explain.md", "| down to {}, 0.86 on an H100", NOT_MEASURED.low),
+        ("explain.md", "| 0.83 to {:.0f} |", NOT_MEASURED.high),
         ("explain.md", "({} standard errors in both together)", candidates.FITS_BOTH),
         ("explain.md", "above {} they are not tried", candidates.RAREST_PAIR),
         ("explain.md", "misfit² is within {:.0f} of the best", reported.ALIKE),
@@ -247,9 +270,13 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("validation.md", "with `--quick` for {:.0f} s.", plan.QUICK.seconds),
         ("validation.md", "in multiples of 16 from {} to", plan.SMALLEST),
         ("validation.md", " to {} (as in the paper", plan.LARGEST),
+        ("validation.md", "an MAE of {:.0f} points of OFU", accuracy.ErrorBounds().raw),
+        ("validation.md", "OFU and {} of adjusted OFU", accuracy.ErrorBounds().adjusted),
         ("validation.md", "covers less than {part} of the time in", profile.LEAST_ATTRIBUTED),
         ("where.md", "`between_launches` (at most {:.0f} µs)", seconds.QUEUED_GAP),
         ("where.md", "sets their mode ({:o})", trace_files.MODE),
+        ("where.md", "then it stays for {word} day,", trace_files.KEPT_SECONDS / DAY),
+        ("where.md", "by itself when {word} minutes", trace_watch.SPAN_SECONDS / MINUTE),
         ("access.md", "may show {:.0f} new tokens a second", pod_tokens.PER_SECOND),
         ("access.md", "time for the headers | {:.0f} s", RequestPhase.HEAD.patience),
         ("access.md", "time to take an answer | {:.0f} s", RequestPhase.ANSWER.patience),
@@ -295,6 +322,11 @@ def in_year(number: int) -> float:
         ("arXiv:2605.20799, IV-C: its scatter", 32e6, simulate.GEMM_CLOCK_STD_HZ),
         ("variance of any error within a step of 15 MHz", 15e6**2 / 12, clock.ROUNDING_VARIANCE),
         ("joules of a watt over an hour, of a kilowatt", 1000 * HOUR, losses.JOULES_PER_KWH),
+        ("minutes of the longest year", 366 * DAY / MINUTE, spec.LONGEST_MINUTES),
+        ("capability.h: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH", 0b110, trace_files._DAC),
+        ("dcgm_structs.h: DCGM_ST_TIMEOUT", -11, library.TIMEOUT),
+        ("dcgm_structs.h: DCGM_MAX_NUM_DEVICES", 32, library.MOST_DEVICES),
+        ("RFC 9110, 5.6.2: the first character of a token", ord("!"), arrivals._FIRST_PRINTABLE),
         ("bcrypt: bytes of a password", 72, read_access.LONGEST_PASSWORD),
         ("2020 in Unix time", in_year(2020), progress.CLOCKS_SET),
         ("the year 5138 in Unix time", in_year(5138), instant.UNIX_LIMIT),
@@ -304,3 +336,49 @@ def in_year(number: int) -> float:
 )
 def test_a_number_is_that_of_its_source(source: str, stated: float, number: float) -> None:
     assert number == pytest.approx(stated, rel=0.005)
+
+
+WRITTEN: tuple[type[BaseModel], ...] = (
+    *(MfuReport, FleetSpec, DigestConfig, Prices, Settings),
+    *(dcgm.Options, exporter.Options, source.Options, kubernetes.Options, slurm.Options),
+)
+"""What others write: reports and recipes, files of fleets, digests and prices, settings."""
+
+
+def limits(metadata: Iterable[object]) -> Iterator[str]:
+    for each in metadata:
+        if isinstance(each, FieldInfo):
+            yield from limits(each.metadata)
+        elif type(each).__module__ == "annotated_types":
+            yield repr(each)
+        elif pattern := getattr(each, "pattern", None):
+            yield f"{pattern!r}"
+
+
+def fields_of(models: Iterable[type[BaseModel]]) -> Iterator[str]:
+    """Each field with its default and bounds, of the models in its type too."""
+    seen: set[type[BaseModel]] = set()
+    waiting = [*models]
+    while waiting:
+        model = waiting.pop(0)
+        if model in seen:
+            continue
+        seen.add(model)
+        for name, field in model.model_fields.items():
+            said, kinds = [*limits(field.metadata)], [field.annotation]
+            while kinds:
+                kind = kinds.pop()
+                if isinstance(kind, type) and issubclass(kind, BaseModel):
+                    waiting.append(kind)
+                said += limits(get_args(kind))
+                kinds += get_args(kind)
+            default = (
+                ""
+                if field.is_required()
+                else f" = {field.get_default(call_default_factory=True)!r}"
+            )
+            yield f"{model.__name__}.{name}{default} {' '.join(said)}".rstrip() + "\n"
+
+
+def test_what_others_may_write_is_bound_as_before(golden: Callable[[str, str], None]) -> None:
+    golden("limits.txt", "".join(fields_of(WRITTEN)))
