@@ -87,6 +87,10 @@ def test_clock_domains(tmp_path: Path) -> None:
     rates = {each["precision"]: each["whole"] for each in report["clock_domains"]}
     assert rates == {"bf16": 4096, "fp64": 256}
     assert report["proposed_row"] is None, "the table has this card"
+    path = tmp_path / "v.jsonl"
+    path.write_text(path.read_text().partition("\n")[0] + "\n")
+    for asked in ((), ("--clocks",)):
+        assert validate(tmp_path, "--report", *asked)[0] == 4, "nothing could be compared"
 
 
 @pytest.mark.parametrize("options", [("simulate",), ("replay", "--path", "recorded.jsonl")])

@@ -91,11 +91,12 @@ def test_too_many_is_heeded_for_as_long_as_asked() -> None:
         assert len(agent.reports) == 1
 
 
-def test_each_too_many_doubles_the_wait_and_another_refusal_ends_that() -> None:
+def test_each_too_many_doubles_the_wait_and_any_other_answer_ends_that() -> None:
     with report_agent() as agent, reporting(agent.url) as reporter:
         sender = reporter._sender
         assert sender is not None
-        for status, refused, waits in ((429, 1, 0.9), (429, 2, 1.9), (422, 0, 0.0), (429, 1, 0.9)):
+        once, again = (429, 1, 0.9), (429, 2, 1.9)
+        for status, refused, waits in (once, again, (422, 0, 0.0), once, (200, 0, 0.0), once):
             begun, sender._quiet_until = time.monotonic(), 0.0
             sender._judge(AgentAnswer(status, b"{}", ""))
             assert (sender._misses, sender._quiet_until > 0) == (refused, status == 429)

@@ -129,6 +129,13 @@ def test_adding_a_family_is_adding_a_file(tmp_path: Path) -> None:
         ),
         ("deepseek-v3", {"topk_method": "best"}, "known: greedy, group_limited_greedy, noaux_tc"),
         ("gpt2", {"add_cross_attention": True}, "add_cross_attention true is not known"),
+        ("bert-base-uncased", {"is_decoder": True}, "is_decoder true is not known"),
+        ("deepseek-v3", {"mlp_bias": True}, "mlp_bias true is not known"),
+        (
+            "qwen3-next-80b-a3b",
+            {"use_sliding_window": True},
+            "use_sliding_window true is not known",
+        ),
         ("qwen-image", {"zero_cond_t": True}, "zero_cond_t true is not known; known: false"),
         ("wan2.2-t2v-a14b", {"image_dim": 1280}, "image_dim of an image encoder is not known"),
         ("qwen2-vl-7b", {"vision_config": 3}, "vision_config 3 is not a configuration"),

@@ -135,8 +135,11 @@ def test_every_picture_over_time_is_well_formed_and_has_a_name(
 
 def test_a_gap_stays_a_gap_and_a_single_value_is_seen() -> None:
     drawn = picture_over_time(
-        over_time([PictureLine("ofu", "OFU", [0.1, 0.2, None, 0.4])], [8.0] * 4, AXIS, "x")
+        over_time(
+            [PictureLine("ofu", "OFU", [0.1, 0.2, None, 0.4])], [2.0, 8.0, None, 4.0], AXIS, "x"
+        )
     )
+    assert ">area: GPUs, 8 at most<" in drawn
     (path,) = re.findall(r'<path d="([^"]*)" class="ofu">', drawn)
     assert path == "M0.5,97.5h0L1.5,65.0M3.5,0.0h0"
 

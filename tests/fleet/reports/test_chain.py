@@ -49,3 +49,11 @@ def test_the_ratios_multiply_to_the_share_of_the_last_factor() -> None:
     assert prod(step.ratio or 0.0 for step in steps) == pytest.approx(steps[-1].share)
     *_, last = told(ProgressSums(100.0, STEPS, 6.0, step=90.0, restarts=2.0)).chain
     assert last.gpu_hours == pytest.approx(18), "6 of it were done in what was lost otherwise"
+
+
+@pytest.mark.parametrize(("seen", "is_told"), [(98.0, True), (99.5, False)])
+def test_hours_without_a_watch_are_told_where_they_are_more_than_one_in_a_hundred(
+    seen: float, is_told: bool
+) -> None:
+    notes = told(ProgressSums(seen, STEPS, 0.0, step=90.0)).notes
+    assert any(f"{100 - seen:.1f}% of the held GPU-hours" in note for note in notes) == is_told

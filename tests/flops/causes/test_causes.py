@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 
 import pytest
@@ -62,6 +63,14 @@ PROMISED = (
     "tile_quantization",
     "max_clock_peak",
 )
+
+
+def test_ratios_that_need_no_facts_are_those_of_the_documentation() -> None:
+    for cause in causes():
+        if re.fullmatch(r"[0-9./,; to]+", cause.shown_ratio):
+            shown = {float(Fraction(each)) for each in re.findall(r"[0-9./]+", cause.shown_ratio)}
+            for one in cause.hypotheses(CauseFacts()):
+                assert {one.ratio, one.lowest or one.ratio} <= shown, cause.slug
 
 
 def test_the_slugs_are_stable_and_one_each() -> None:

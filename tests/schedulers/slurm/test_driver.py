@@ -299,6 +299,15 @@ def test_a_job_of_another_boot_holds_nothing(node: Node) -> None:
     assert node.rejected == {"other_boot": 1}
 
 
+def test_where_the_boot_is_not_known_any_file_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "boot_id", lambda: "")
+    node = Node(tmp_path)
+    node.write("7", "0", boot_id="another")
+    assert node.owners() == {"7": ("0",)}
+
+
 def test_a_job_too_old_holds_nothing_even_if_its_file_does_not_change(node: Node) -> None:
     node.write("7", "0", started=node.wall.now - 30 * DAY + 60)
     assert node.owners() == {"7": ("0",)}
