@@ -64,6 +64,9 @@ def test_times_are_whole_minutes(text: str, minutes: int) -> None:
     assert spec.SpeedChange(at=text, factor=1.0).at == minutes  # type: ignore[arg-type]
 
 
+TELLS = NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -98,10 +101,18 @@ def test_times_are_whole_minutes(text: str, minutes: int) -> None:
             "cannot be made of this job without a model",
         ),
         (NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {model: x}}\n", 4, "no model 'x'"),
+        (TELLS + "mistake: head_omitted, convention: palm}}\n", 4, "two reasons for one wrong"),
+        (TELLS + "convention: palm}}\n", 4, "a convention counts a model: name one"),
+        (TELLS + "every: 2m}, work: inference}\n", 4, "only training reports"),
         (ONE_JOB + ", straggler: {gpu: 8, share: 0.1}}\n", 4, "has only 8 GPUs"),
         (NODES + "faults:\n  - {fault: gpu_lost, nodes: [n3]}\n", 4, "no node n3"),
         (NODES + "faults:\n  - {fault: gpu_lost, nodes: [n1], gpus: [7]}\n", 4, "has no GPU 7"),
         (NODES + "faults:\n  - {fault: clock_limit, nodes: [n1]}\n", 4, "needs clock_mhz"),
+        (
+            NODES + "faults:\n  - {fault: source_lost, nodes: [n1], gpus: [1]}\n",
+            4,
+            "source_lost affects the whole node",
+        ),
         ("nodes:\n  - {name: n, count: 1, model: H900}\n", 2, "no GPU 'H900'"),
         (NODES + "  - {name: n, count: 1, model: H100}\n", 3, "node n1 is listed twice"),
         (NODES + "jobs:\n  - {name: a, ofu: .nan}\n", 4, "ofu"),
