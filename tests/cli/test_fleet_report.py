@@ -216,6 +216,7 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
             "--since must be from 1h to 5 years, such as 12h, 14d or 4w: '2 weeks'",
         ),
         (("--since", "10m"), "from 1h to 5 years"),
+        (("--until", "1970-01-02"), "less --since is before 1970"),
         (("--until", "yesterday"), "--until must be a time such as 2026-11-22T12:00: 'yesterday'"),
         (("--target", "41"), "target"),
         (("--prices", "/nonexistent"), "prices /nonexistent"),

@@ -71,6 +71,8 @@ def test_saving_needs_an_execution(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["flops", LLAMA, "--save", str(tmp_path / "x.json")])
     assert result.exit_code == 2
     assert "--save needs --executed" in result.output
+    result = CliRunner().invoke(cli, ["flops", LLAMA, LLAMA, "--executed"])
+    assert (result.exit_code, "--executed takes one configuration" in result.output) == (2, True)
 
 
 @pytest.mark.slow

@@ -243,6 +243,7 @@ def test_no_agent_costs_the_report_and_is_said(log: Path, server: ReportServer) 
         (("-", "--job", "1", "--framework", "caffe"), {}, "unknown log 'caffe'"),
         (("-", "--job", "1", "--url", "ftp://x"), {}, "--agent: ftp://x"),
         (("-", "--job", "1", "--precision", "a=b"), {}, "--precision: 'b' is not a number"),
+        (("-", "--job", "1"), {"OFU_EXPORTER_RECIPE": "/none"}, "OFU_EXPORTER_RECIPE: "),
     ],
 )
 def test_what_cannot_be_used_is_named(
