@@ -131,6 +131,9 @@ def test_adding_a_family_is_adding_a_file(tmp_path: Path) -> None:
         ("gpt2", {"add_cross_attention": True}, "add_cross_attention true is not known"),
         ("bert-base-uncased", {"is_decoder": True}, "is_decoder true is not known"),
         ("deepseek-v3", {"mlp_bias": True}, "mlp_bias true is not known"),
+        ("deepseek-v3", {"first_k_dense_replace": 62}, "more dense layers than layers"),
+        ("jamba-v0.1", {"attn_layer_offset": 8}, "the offset must be below the period"),
+        ("llama-3-8b", {"use_bidirectional_attention": True}, "true makes it an encoder"),
         (
             "qwen3-next-80b-a3b",
             {"use_sliding_window": True},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ofu_exporter import flops
@@ -14,3 +16,28 @@ def test_predictions_are_left_out_with_a_warning() -> None:
     assert count("deepseek-v3", counting=flops.Counting(predictions=True)).warnings == ()
     with pytest.raises(ConfigError, match="names no multi-token-prediction layer"):
         count("llama-3-8b", counting=flops.Counting(predictions=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "convention", "chosen", "message"),
+    [
+        (
+            "bert-base-uncased",
+            "model",
+            {"counting": flops.Counting(causal=True)},
+            "both directions",
+        ),
+        ("deepseek-v3", "palm", {"counting": flops.Counting(predictions=True)}, "does not count"),
+        (
+            "llama-3-8b",
+            "palm",
+            {"passes": flops.Passes(frozen=frozenset({"model"}))},
+            "does not count",
+        ),
+    ],
+)
+def test_choices_that_contradict_the_model_or_the_convention_are_refused(
+    name: str, convention: str, chosen: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        count(name, convention, tokens=128, **chosen)

@@ -220,6 +220,7 @@ def test_every_reader_says_when_there_is_nothing(name: str, text: str) -> None:
         ("torch_npu", "Name,Duration\na,1\n", "no column aic_cube_fops; profile with aic_metrics"),
         ("torch_npu", KERNELS.replace("1.0e+15", "-1"), "line 2: aic_cube_fops: '-1'"),
         ("onelogger", "[3]", "3 is not an object"),
+        ("onelogger", '{"train_tflop": ', "OneLogger JSON: '{"),
         ("onelogger", '{"train_throughput_per_gpu": "x"}', "train_throughput_per_gpu: 'x'"),
         ("serving", PAGE.replace("1.0e+15", "NaN"), "estimated_flops_per_gpu_total: 'NaN'"),
     ],
