@@ -127,6 +127,17 @@ def test_a_pipe_is_refused(certificates: Certificates, name: str) -> None:
         within(SOON, "context", lambda: tls.make_context(files))
 
 
+@pytest.mark.parametrize(("name", "what"), [("cert", "certificate"), ("ca", "client authority")])
+def test_a_file_that_holds_no_certificate_is_named(
+    certificates: Certificates, name: str, what: str
+) -> None:
+    file = getattr(certificates, name)
+    file.write_text("none")
+    files = tls.TlsFiles(certificates.cert, certificates.key, certificates.ca, ssl.CERT_REQUIRED)
+    with pytest.raises(ConfigError, match=f"TLS {what} {file}"):
+        tls.make_context(files)
+
+
 @every(["", "a\nb", "ä\0", "x" * (3 << 20)])
 def test_the_text_is_there_while_the_block_runs_and_gone_afterwards(text: str) -> None:
     with tls.in_memory(text) as path:

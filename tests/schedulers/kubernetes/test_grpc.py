@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import grpc as channel_module
 from ofu_exporter.schedulers.kubernetes import pod_resources
 from ofu_exporter.values.reasons import SchedulerReason
 from tests.doubles.kubelet import pod, response
+from tests.helpers.agent import SOON
 from tests.helpers.kubernetes_bench import Bench, holding
 
 
@@ -55,3 +57,22 @@ def test_a_reply_beyond_all_reason_is_not_kept(
     monkeypatch.setattr(channel_module, "MAX_REPLY_BYTES", 100_000)
     bare.hold(pod("x" * 200_000))
     assert bare.failure().reason is SchedulerReason.TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "detail"),
+    [
+        ({":status": "404", "grpc-status": "0"}, bytes(5), "HTTP status 404"),
+        ({":status": "200"}, bytes(5), "no gRPC status"),
+        ({":status": "200", "grpc-status": "0"}, b"\1" + bytes(4), "not one plain message"),
+        ({":status": "200", "grpc-status": "0"}, bytes(6), "not one plain message"),
+    ],
+)
+def test_a_reply_that_is_not_one_message_of_grpc_is_refused(
+    bare: Bench, headers: dict[str, str], body: bytes, detail: str
+) -> None:
+    with (
+        channel_module.GrpcChannel(bare.kubelet.path, SOON) as channel,
+        pytest.raises(SchedulerError, match=detail),
+    ):
+        channel._reply(headers, body)

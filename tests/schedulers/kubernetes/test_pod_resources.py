@@ -297,6 +297,15 @@ def test_what_is_no_protobuf_is_at_most_an_error(packed: bytes) -> None:
         pod_resources.decode(packed, [b""])
 
 
+@pytest.mark.parametrize(
+    "packed", [b"\x02\x00", b"\x0a\x05ab", b"\x09\x01", b"\x0b"], ids=bytes.hex
+)
+def test_what_is_surely_no_protobuf_is_an_error(packed: bytes) -> None:
+    """A field 0, a text and a number that are cut, and a group."""
+    with pytest.raises(ValueError, match="not protobuf: "):
+        pod_resources.decode(packed, [b""])
+
+
 def test_a_pod_without_a_mark_is_left_packed() -> None:
     packed = response([pod("a", devices_of(GPU, "x")), pod("b")]).SerializeToString()
     assert [entry.name for entry in pod_resources.decode(packed, [b"nvidia.com/"])] == ["a"]
