@@ -88,7 +88,7 @@ def encode(trial: Trial) -> dict[str, Any]:
     return {
         "product": asdict(trial.product),
         "tiling": asdict(trial.tiling),
-        "marks": [[round(mark.at - epoch, 6), round(mark.launches, 3)] for mark in trial.marks],
+        "marks": [[round(mark.at - epoch, 6), mark.launches] for mark in trial.marks],
         "readings": [recording.encode(each, epoch) for each in trial.readings],
     }
 

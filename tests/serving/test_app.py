@@ -179,10 +179,10 @@ def test_gpus_say_whether_they_are_simulated(page: Page, client: httpx.Client) -
 
 
 def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) -> None:
-    for path in ("/wp-admin", "/etc/passwd", "/metrics/../x"):
+    for path in ("/wp-admin", "/etc/passwd", "/metrics/../x", "/metrics/"):
         client.get(path)
     text = client.get("/metrics").text
-    assert 'ofu_exporter_http_requests_total{code="404",path="other"} 3.0' in text
+    assert 'ofu_exporter_http_requests_total{code="404",path="other"} 4.0' in text
     assert "wp-admin" not in text
 
 
