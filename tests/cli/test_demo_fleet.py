@@ -41,9 +41,11 @@ def month() -> FleetReport:
 def test_what_was_planted_stands_in_do_first_with_its_hours(month: FleetReport) -> None:
     notebook, halved = month.actions[:2]
     assert (notebook.kind, notebook.who) == ("held_idle", "notebook of marie")
+    assert notebook.what == "held 4 GPUs and ran nothing"
     assert notebook.gpu_hours == pytest.approx(NOTEBOOK, rel=0.01)
     assert notebook.cost == pytest.approx(2.10 * NOTEBOOK, rel=0.01)
     assert (halved.kind, halved.who) == ("regression", "robot-vla of alan")
+    assert halved.what.startswith("lost 50.0% of its OFU on ")
     assert halved.gpu_hours == pytest.approx(HALVED, rel=0.01)
     again = next(row for row in month.actions if row.kind == "restarts")
     assert again.who == "vision-moe of eve"
@@ -53,6 +55,7 @@ def test_what_was_planted_stands_in_do_first_with_its_hours(month: FleetReport) 
     assert month.restarts[0].recovery_hours == pytest.approx(1.0, rel=0.01)
     wrong = next(row for row in month.actions if row.kind == "wrong_number")
     assert wrong.who == "moe-pretrain of grace"
+    assert wrong.what == "reported an MFU that the GPUs cannot have done"
     assert "full_attention_counted" in wrong.why
     assert not any("chat-serving" in row.who for row in month.actions)  # its memory is busy
     hours = [row.gpu_hours for row in month.actions if row.gpu_hours is not None]

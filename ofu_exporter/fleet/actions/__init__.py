@@ -35,6 +35,7 @@ def _row(action: Action, report: FleetReport) -> ActionRow:
     return ActionRow(
         kind=action.kind,
         who=action.who,
+        what=action.what,
         gpu_hours=action.gpu_hours,
         cost=action.cost,
         why=action.why,

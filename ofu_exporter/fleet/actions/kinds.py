@@ -10,7 +10,7 @@ from ofu_exporter.fleet.actions.commands import command
 from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind
 from ofu_exporter.fleet.history.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
-from ofu_exporter.fleet.reports.figures import counted, hours, points, share
+from ofu_exporter.fleet.reports.figures import counted, gpu_count, hours, points, share
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.reachable import busy_gap, unused
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
@@ -18,8 +18,8 @@ from ofu_exporter.values.losses import known_sum
 
 LEAST_GAP = 0.2
 """Of the busy GPU-hours; three of four jobs are below an upper quartile."""
-MOSTLY_IDLE = 0.5
-"""Share of the measured GPU-hours."""
+MOSTLY_IDLE, ALL_IDLE = 0.5, 0.99
+"""Shares of the measured GPU-hours."""
 LEAST_RATIO = 0.1
 """Of the time of the traced ranks."""
 OF_JOBS: Sequence[SeriesKind] = ("name", "job")
@@ -30,6 +30,8 @@ class Action(NamedTuple):
     """What can be done, and the jobs that it is about."""
 
     who: str
+    what: str
+    """What they did, to be read after `who`."""
     why: str
     next: str
     link: str
@@ -68,8 +70,9 @@ def below_others(report: FleetReport) -> Iterator[Action]:
         ofu = sum(row.effective_gpu_hours for row in rows) / busy
         yield Action(
             who=jobs_named(rows),
-            why=f"OFU {share(ofu)} while busy; at what comparable jobs or the target reach, the same work takes "
-            f"{share(gap / busy)} less GPU time.",
+            what=f"reached an OFU of {share(ofu)} while busy",
+            why=f"At the OFU that comparable jobs or the target reach, the same work takes {share(gap / busy)} less "
+            "GPU time.",
             next=f"{command(report, rows[0])} shows where its time goes.",
             link="docs/jobs.md",
             rows=rows,
@@ -90,11 +93,17 @@ def held_idle(report: FleetReport) -> Iterator[Action]:
     for rows in by_name(idle):
         lost = sum(map(unused, rows))
         is_told = all(row.lost_idle_gpu_hours is not None for row in rows)
-        what = "No kernel ran" if is_told else "No tensor work"
+        what, nothing = (
+            ("ran nothing", "No kernel ran")
+            if is_told
+            else ("did no tensor work", "No tensor work")
+        )
         observed = sum(row.observed_gpu_hours for row in rows)
+        mostly = "" if lost >= ALL_IDLE * observed else " most of the time"
         yield Action(
             who=jobs_named(rows),
-            why=f"{what} in {hours(lost)} of {hours(observed)} measured GPU-hours.",
+            what=f"held {_gpus(rows)} and {what}{mostly}",
+            why=f"{nothing} in {hours(lost)} of {hours(observed)} measured GPU-hours.",
             next="End it if it hangs or waits for somebody; ask for fewer GPUs, or give such jobs a time limit.",
             link="docs/runbooks.md",
             rows=rows,
@@ -110,6 +119,7 @@ def regression(report: FleetReport) -> Iterator[Action]:
         first, lost = rows[0], max(0.0, change.lost_gpu_hours)
         yield Action(
             who=f"{first.job_name or first.shown_name}{_whose(first)}",
+            what=f"lost {share(1 - change.factor)} of its OFU on {change.at[:10]}",
             why=why(change),
             next=f"Compare what changed that day (code, data, image, nodes): {command(report, first)}.",
             link="docs/changes.md",
@@ -152,11 +162,11 @@ def restarts(report: FleetReport) -> Iterator[Action]:
             continue
         lost = sum(each.gpu_hours for each in rows)
         count = round(sum(each.restarts for each in rows))
-        each_took = "" if not job.gpus else f", {hours(lost / job.gpus / count)} hours each"
+        each_took = "" if not job.gpus else f", {hours(lost / job.gpus / count)} hours each time"
         yield Action(
             who=jobs_named([job]),
-            why=f"{counted(count, 'restart')} took {hours(lost)} GPU-hours until the job was where it had been before"
-            f"{each_took}.",
+            what="restarted once" if count == 1 else f"restarted {count:,} times",
+            why=f"To be where it had been before took {hours(lost)} GPU-hours{each_took}.",
             next=f"Find out why it restarts, and save more often: {command(report, job)}.",
             link="docs/runbooks.md",
             rows=[job],
@@ -172,8 +182,9 @@ def slow_node(report: FleetReport) -> Iterator[Action]:
         if slow.sure:
             yield Action(
                 who=slow.node if slow.gpu is None else f"GPU {slow.gpu} of {slow.node}",
-                why=f"{share(slow.slower)} slower than its peers in {counted(slow.hours, 'hour')} of "
-                f"{counted(len(slow.jobs), 'job')}; a job that waits for all its ranks runs at its pace.",
+                what=f"was {share(slow.slower)} slower than its peers",
+                why=f"In {counted(slow.hours, 'hour')} of {counted(len(slow.jobs), 'job')}; a job that waits for all "
+                "its ranks runs at its pace.",
                 next="Drain it, and look at its power, temperature and links.",
                 link="docs/changes.md",
             )
@@ -188,8 +199,8 @@ def traced(report: FleetReport) -> Iterator[Action]:
         lost = sum(row.observed_gpu_hours * _ratio(row) for row in rows)
         yield Action(
             who=jobs_named(rows),
-            why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours "
-            "are those if all of its time is like that.",
+            what=f"lost up to {share(worst.finding_ratio)} of the traced time to {worst.finding}",
+            why="Traces prove it; the hours are those if all of the time is like that.",
             next=f"docs/where.md says what helps; {command(report, worst)} shows the job.",
             link="docs/where.md",
             rows=rows,
@@ -211,6 +222,7 @@ def wrong_number(report: FleetReport) -> Iterator[Action]:
         numbers = f"--mfu {share(first.mfu)} --ofu {share(first.ofu_compared)}"
         yield Action(
             who=jobs_named(rows),
+            what="reported an MFU that the GPUs cannot have done",
             why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU{cause}. "
             "No hours are lost, but plans are made by this number.",
             next=f"Correct the count: `ofu-exporter explain {numbers}` says how.",
@@ -234,6 +246,11 @@ def jobs_named(rows: Sequence[JobRow]) -> str:
     first = rows[0]
     name = f"{first.job_name or f'job {first.shown_name}'}{_whose(first)}"
     return name if len(rows) == 1 else f"{name}, {len(rows):,} jobs"
+
+
+def _gpus(rows: Sequence[JobRow]) -> str:
+    """How many GPUs one job had."""
+    return gpu_count(rows[0].gpus) if len(rows) == 1 and rows[0].gpus else "GPUs"
 
 
 def _whose(row: JobRow) -> str:

@@ -106,48 +106,48 @@ def _listed(points: Sequence[NeighbourRow]) -> str:
 
 
 _CHANGES: Sequence[Column[ChangeRow]] = (
-    ("WHAT", LEFT, subject),
-    ("SINCE", LEFT, lambda row: row.at),
-    ("LEVEL BEFORE", RIGHT, lambda row: share(row.ofu_before)),
-    ("AFTER", RIGHT, lambda row: share(row.ofu_after)),
-    ("FACTOR", RIGHT, lambda row: f"{row.factor:.2f}"),
+    ("what", LEFT, subject),
+    ("since", LEFT, lambda row: row.at),
+    ("level before", RIGHT, lambda row: share(row.ofu_before)),
+    ("after", RIGHT, lambda row: share(row.ofu_after)),
+    ("factor", RIGHT, lambda row: f"{row.factor:.2f}"),
     ("95 %", LEFT, lambda row: f"{row.factor_low:.2f}-{row.factor_high:.2f}"),
-    ("CHANCE IN REPORT", RIGHT, lambda row: chance(row.chance_in_report)),
+    ("chance in report", RIGHT, lambda row: chance(row.chance_in_report)),
     (
-        "GPU-HOURS LOST",
+        "GPU-hours lost",
         RIGHT,
         lambda row: NONE if row.kind == "node" else hours(row.lost_gpu_hours),
     ),
 )
 _NEIGHBOURS: Sequence[Column[ChangeRow]] = (
-    ("WHAT", LEFT, subject),
-    ("BEFORE", LEFT, lambda row: _listed(row.before[-3:])),
-    ("AFTER", LEFT, lambda row: _listed(row.after[:3])),
+    ("what", LEFT, subject),
+    ("before", LEFT, lambda row: _listed(row.before[-3:])),
+    ("after", LEFT, lambda row: _listed(row.after[:3])),
 )
 _SHARES: Sequence[Column[tuple[ChangeRow, ShareRow]]] = (
-    ("WHAT", LEFT, lambda row: subject(row[0])),
-    ("SINCE", LEFT, lambda row: row[0].at),
+    ("what", LEFT, lambda row: subject(row[0])),
+    ("since", LEFT, lambda row: row[0].at),
     (
-        "JOBS",
+        "jobs",
         LEFT,
         lambda row: f"{row[1].job_name or 'without a name'} of {row[1].user or 'nobody known'}",
     ),
-    ("POINTS OF OFU", RIGHT, lambda row: f"{row[1].points:+.1f}"),
-    ("GPU-HOURS BEFORE", RIGHT, lambda row: share(row[1].share_before)),
-    ("AFTER", RIGHT, lambda row: share(row[1].share_after)),
-    ("OFU BEFORE", RIGHT, lambda row: share(row[1].ofu_before)),
-    ("AFTER", RIGHT, lambda row: share(row[1].ofu_after)),
+    ("points of OFU", RIGHT, lambda row: f"{row[1].points:+.1f}"),
+    ("GPU-hours before", RIGHT, lambda row: share(row[1].share_before)),
+    ("after", RIGHT, lambda row: share(row[1].share_after)),
+    ("OFU before", RIGHT, lambda row: share(row[1].ofu_before)),
+    ("after", RIGHT, lambda row: share(row[1].ofu_after)),
 )
 _SLOW: Sequence[Column[SlowRow]] = (
-    ("NODE", LEFT, lambda row: row.node),
+    ("node", LEFT, lambda row: row.node),
     ("GPU", LEFT, lambda row: "all" if row.gpu is None else row.gpu),
-    ("COMPARED", LEFT, lambda row: COMPARED[row.compared]),
-    ("SLOWER BY", RIGHT, lambda row: share(row.slower)),
+    ("compared", LEFT, lambda row: COMPARED[row.compared]),
+    ("slower by", RIGHT, lambda row: share(row.slower)),
     ("95 %", LEFT, lambda row: f"{share(row.slower_low)}-{share(row.slower_high)}"),
-    ("CHANCE", RIGHT, lambda row: chance(row.chance)),
-    ("HOURS", RIGHT, lambda row: str(row.hours)),
-    ("JOBS", RIGHT, lambda row: str(len(row.jobs))),
-    ("SURE", LEFT, lambda row: "yes" if row.sure else "in one job only"),
+    ("chance", RIGHT, lambda row: chance(row.chance)),
+    ("hours", RIGHT, lambda row: str(row.hours)),
+    ("jobs", RIGHT, lambda row: str(len(row.jobs))),
+    ("sure", LEFT, lambda row: "yes" if row.sure else "in one job only"),
 )
 
 

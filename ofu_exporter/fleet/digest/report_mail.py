@@ -47,7 +47,7 @@ def subject(report: FleetReport) -> str:
 def body(report: FleetReport, page: Path) -> str:
     """What was, what to do first, and where the page is."""
     todo = [
-        f"{at}. {row.who} ({_gain(row, report.currency)}): {row.why} {row.next}"
+        f"{at}. {row.who} {row.what} ({_gain(row, report.currency)}): {row.why} {row.next}"
         for at, row in enumerate(report.actions, 1)
     ]
     lines = [report.headline, "", *(["Do first:", *todo, ""] if todo else []), f"Page: {page}"]

@@ -16,9 +16,9 @@ MOST_CHAIN_ROWS = 10
 WORDS: Mapping[Factor, str] = {
     "capacity": "GPUs that agents knew of",
     "allocated": "held by jobs",
-    "together": "started, and no GPU of the job stood idle in the minute",
+    "together": "started, and every GPU of the job was busy in the same minute",
     "progress": "steps that were new, without stated evaluations and checkpoints",
-    "ofu": "the work of that, at the full peak: OFU",
+    "ofu": "the same work, in hours at the full peak",
 }
 _MEANINGS = "; ".join(f"{reason.words}: {meaning}" for reason, meaning in MEANINGS.items()) + "."
 
@@ -31,15 +31,15 @@ def chain_words(steps: Sequence[ChainStep]) -> str:
         return ""
     words: dict[Factor, str] = {
         "allocated": "was held by jobs",
-        "together": "had all GPUs of the job at work",
-        "progress": "was progress",
+        "together": "had every GPU of the job at work",
+        "progress": "made progress",
     }
     parts = [
         f"{percent(step.share)} {words[step.factor]}" for step in steps if step.factor in words
     ]
     became = "became progress" if "progress" in by_factor else "was used"
     return (
-        f"Of the capacity, {', '.join(parts)}; OFU was {percent(last.ratio)} in that, so "
+        f"Of the capacity, {', '.join(parts)}. The OFU of that time was {percent(last.ratio)}, so "
         f"{percent(last.share)} of the peak {became}."
     )
 

@@ -129,7 +129,7 @@ def numbers_of(report: FleetReport) -> PageNumbers:
         recoverable_gpu_hours=report.total.recoverable_gpu_hours,
         recoverable_cost=report.total.recoverable_cost,
         currency=report.currency,
-        first=f"{first.who}: {first.why}"[:400] if first else "",
+        first=f"{first.who} {first.what}"[:400] if first else "",
     )
 
 

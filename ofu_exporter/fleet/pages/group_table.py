@@ -26,12 +26,12 @@ def _groups(report: FleetReport) -> list[Column[GroupRow]]:
     since: list[Column[GroupRow]] = [
         ("OFU, points more", RIGHT, lambda row: signed_points(row.ofu_change)),
         ("trend", LEFT, lambda row: spark(trend_of(report, row))),
-    ]
+    ][: max(0, len(report.periods) - 1)]  # of two periods the points say all
     return [
         named,
         ("jobs", RIGHT, lambda row: str(row.jobs)),
         *SUMS,
-        *(since if len(report.periods) > 1 else []),
+        *since,
         ("can be had back", RIGHT, lambda row: hours(row.recoverable_gpu_hours)),
         ("of all", RIGHT, lambda row: share(row.recoverable_share)),
         ("cost of that", RIGHT, lambda row: money(row.recoverable_cost, currency)),

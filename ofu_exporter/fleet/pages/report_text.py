@@ -68,7 +68,7 @@ NOTHING_TO_DO = "Nothing stands out: no job is mostly idle, far below others, or
 def do_first(report: FleetReport) -> ReportSection:
     """At most five things to do, and what can be had back means."""
     steps = [
-        f"{row.who}: {gain(row, report.currency)}. {row.why} {row.next} (More: {row.link})"
+        f"{row.who} {row.what}: {gain(row, report.currency)}. {row.why} {row.next} (More: {row.link})"
         for row in report.actions
     ]
     nothing = "" if report.actions else f"{NOTHING_TO_DO} "

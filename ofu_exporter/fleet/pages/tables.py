@@ -59,11 +59,11 @@ def facts(report: FleetReport) -> Iterator[str]:
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
         yield (
-            f"OFU of jobs {share(report.total.ofu)} by GPU-hours; "
-            f"an MFU is reported for {reporting} of the measured ones."
+            f"The OFU of jobs was {share(report.total.ofu)}; "
+            f"in {reporting} of their measured GPU-hours they reported an MFU."
         )
     if report.no_job and report.no_job.observed_gpu_hours:
-        yield f"OFU of all GPUs, with and without a job, {share(report.ofu)}."
+        yield f"The OFU of all GPUs, with and without a job, was {share(report.ofu)}."
 
 
 def covered(time: AskedTime) -> str:

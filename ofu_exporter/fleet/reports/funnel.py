@@ -255,7 +255,9 @@ def waterfall(
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
     of_jobs = sorted(_lost(jobs, total), key=lambda each: -(each.hours.gpu_hours or 0.0))
-    delivered = _Lost("delivered", "in GPU-hours at the full peak: OFU", jobs.of("effective"), "")
+    delivered = _Lost(
+        "delivered", "the work done, in hours at the full peak", jobs.of("effective"), ""
+    )
     before = [
         WaterfallStep(**by_name[name].model_dump(), advice="", page="docs/fleet.md")
         for name in ("installed", *BEFORE_JOBS)

@@ -13,11 +13,10 @@ from ofu_exporter.jobs.served_text import MEMORY_BOUND
 FEWEST_ALIKE = 5
 """Jobs of one model and size from which on their upper quartile counts."""
 DEFINITION = (
-    "Can be had back: GPU-hours in which a job held GPUs and no kernel ran (where no counter tells: no tensor pipe was "
-    "used), and of the hours with tensor work what the same work would not take at the OFU that the best quarter of "
-    "jobs of the same GPU model and size reaches, or at the target where there are fewer than "
-    f"{FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others. A job that serves is measured against "
-    "the OFU that it would have with its memory busy all the time, and has 0 where that bounds it already."
+    "Can be had back: the GPU-hours in which a job held GPUs and no kernel ran (where no counter tells: no tensor pipe "
+    "was used), and the busy hours that its work would save at the OFU of the best quarter of jobs with the same GPU "
+    f"model and size. With fewer than {FEWEST_ALIKE} such jobs the target stands in for them. A job above that has "
+    "nothing to give back. One that serves is compared with the OFU that it would have with its memory always busy."
 )
 JobShape = tuple[str | None, int]
 """A GPU model and a number of GPUs."""

@@ -237,6 +237,7 @@ class ActionRow(ResultRow):
 
     kind: str
     who: str
+    what: str = Field(default="", description="What they did, to be read after `who`.")
     gpu_hours: float | None = Field(
         description="That can be had back; null where none are known to be."
     )

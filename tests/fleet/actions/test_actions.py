@@ -88,7 +88,13 @@ def test_planted_stories_come_in_the_order_of_their_hours() -> None:
     gains = [row.gpu_hours for row in found.actions[:3]]
     assert gains == pytest.approx([2880, 1728, 600 * (1 - 0.2 / 0.4)], rel=0.01)
     assert [row.cost for row in found.actions[:3]] == pytest.approx([5760, 3456, 600], rel=0.01)
-    assert found.actions[2].who == "train-eve of eve, 10 jobs"
+    assert [f"{row.who} {row.what}" for row in found.actions] == [
+        "train-marie of marie held 8 GPUs and did no tensor work",
+        "train-alan of alan lost 50.0% of its OFU on 2026-11-08",
+        "train-eve of eve, 10 jobs reached an OFU of 20.0% while busy",
+        "n7 was 10.0% slower than its peers",
+        "train-grace of grace reported an MFU that the GPUs cannot have done",
+    ]
     assert len(found.actions) == MOST
 
 
@@ -148,10 +154,7 @@ def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:
     assert [row.kind for row in found.actions] == ["regression"]
     first, second = (
         Action(
-            who,
-            "",
-            "",
-            "",
+            *(who, "", "", "", ""),
             [JobRow.model_construct(cluster="a", job_id=n) for n in (who, "both")],
         )
         for who in ("1", "2")
@@ -176,7 +179,7 @@ def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_m
     assert [each.kind for each in found] == kinds
     for each in found:
         assert each.gpu_hours == pytest.approx(1000 * ratio)
-        assert f"cpu_collectives, at most {ratio:.1%} of their time" in each.why
+        assert each.what == f"lost up to {ratio:.1%} of the traced time to cpu_collectives"
 
 
 def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
@@ -186,8 +189,8 @@ def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
     more = row.model_copy(update={"restarts": 2, "gpu_hours": 8, "cost": 16})
     (action,) = first_actions(found.model_copy(update={"restarts": [row, more]}))
     assert (action.kind, action.gpu_hours, action.cost) == ("restarts", 12, 24)
-    assert "3 restarts took 12 GPU-hours" in action.why
-    assert ", 0.5 hours each" in action.why
+    assert action.what == "restarted 3 times"
+    assert action.why == "To be where it had been before took 12 GPU-hours, 0.5 hours each time."
 
 
 @pytest.mark.parametrize(

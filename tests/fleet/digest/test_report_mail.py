@@ -48,7 +48,10 @@ def test_a_mail_says_what_to_do_first_and_has_the_page(page: Path) -> None:
     parts = {part.get_content_type(): part for part in content.walk()}
     text = parts["text/plain"].get_content()
     assert "SIMULATED, no GPU was measured." in text
-    assert "1. notebook of marie\\x1b[31m (21 USD, 10 GPU-hours): No kernel ran. End it." in text
+    assert (
+        "1. notebook of marie\\x1b[31m ran nothing (21 USD, 10 GPU-hours): No kernel ran. End it."
+        in text
+    )
     assert f"Page: {page}" in text
     assert parts["text/html"].get_filename() == page.name
     assert "the page" in parts["text/html"].get_content()

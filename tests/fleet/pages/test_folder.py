@@ -20,6 +20,7 @@ HOSTILE = "<script>alert(1)</script>\u202e"
 ACTION = ActionRow(
     kind="held_idle",
     who=HOSTILE,
+    what="ran nothing",
     gpu_hours=10.0,
     cost=None,
     why="No kernel ran.",

@@ -204,7 +204,7 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     for shown in (*in_words(found), page(found)):
         assert "(no job)" in shown
         assert "no tensor pipe was used" in shown
-        assert "OFU of all GPUs, with and without a job, 25.0%" in shown
+        assert "The OFU of all GPUs, with and without a job, was 25.0%" in shown
     assert "OFU 25.0%</title>" in page(found)
     assert "OFU without a job" in page(found)
     (written,) = csv.DictReader(io.StringIO(rows.as_csv(found)))
