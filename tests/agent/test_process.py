@@ -33,7 +33,11 @@ all_there.wait(20)
 def printed(program: str, how: str) -> float:
     """The number that a process of its own prints."""
     done = subprocess.run(
-        [sys.executable, "-c", program, how], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program, how],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     return float(done.stdout)
 

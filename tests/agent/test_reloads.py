@@ -119,7 +119,7 @@ def certificates(tmp_path: Path) -> Certificates:
 
 
 def status(running: Agent, user: str, password: str, verify: Any = True) -> int:
-    with httpx.Client(verify=verify, auth=(user, password), timeout=20) as client:
+    with httpx.Client(verify=verify, auth=(user, password), timeout=60) as client:
         return client.get(f"{running.url}/metrics").status_code
 
 

@@ -58,7 +58,7 @@ def test_the_port_that_the_system_chose_is_named_and_answers(host: str, tmp_path
             assert "2 nodes, 1 job" in fleet
             target, _, port = addresses.split()[1].removesuffix("/sd").rpartition(":")
             assert (target, port != "0") == (f"http://{host}", True)
-            found = httpx.get(f"{target}:{port}/sd", timeout=20).json()
+            found = httpx.get(f"{target}:{port}/sd", timeout=60).json()
             assert [each["targets"] for each in found] == [[f"{host}:{port}"]] * 2
         finally:
             process.kill()

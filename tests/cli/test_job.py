@@ -45,7 +45,7 @@ class Hook:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
             env={**ENVIRON, **place, **environ},
         )

@@ -42,7 +42,7 @@ def test_stopping_it_leaves_a_whole_recording(tmp_path: Path) -> None:
     )
     until(lambda: path.exists() and os.path.getsize(path) > 400)
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 0
     assert b"readings and faults in" in stderr
     assert any(recording.read(path).events)

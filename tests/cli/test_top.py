@@ -36,7 +36,7 @@ class Terminal:
 
     def run(self, *args: str) -> str:
         return subprocess.run(
-            [*self._tmux, *args], check=True, capture_output=True, text=True, timeout=20
+            [*self._tmux, *args], check=True, capture_output=True, text=True, timeout=60
         ).stdout
 
     @property
@@ -67,12 +67,12 @@ def terminal(folder: Path, *args: str, size: tuple[int, int] = (110, 30)) -> Ite
         [*shown._tmux, "-u", *where, "-x", str(size[0]), "-y", str(size[1]), command],
         check=True,
         env=kept,
-        timeout=20,
+        timeout=60,
     )
     try:
         yield shown
     finally:
-        subprocess.run([*shown._tmux, "kill-server"], check=False, capture_output=True, timeout=20)
+        subprocess.run([*shown._tmux, "kill-server"], check=False, capture_output=True, timeout=60)
 
 
 def test_one_page_of_text(demo: Agent) -> None:
@@ -162,7 +162,7 @@ def test_without_the_extra_there_is_one_page_and_what_the_screen_needs(demo: Age
             [sys.executable, "-W", "error", "-c", hide, "top", *args],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
             env=bare_environment(),
         )

@@ -62,7 +62,7 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ, "GOGC": "off"},  # Helm ends before it needs memory back
     )

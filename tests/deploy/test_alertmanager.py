@@ -51,7 +51,7 @@ def ask(address: str, alerts: list[Any] | None = None) -> Any:
         None if alerts is None else json.dumps(alerts).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.loads(answer.read() or "null")
 
 

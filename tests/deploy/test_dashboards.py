@@ -292,7 +292,7 @@ def refused(running: Agent) -> None:
     json_type = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{running.url}/v1/mfu", b"{}", json_type)
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=60)
     caught.value.close()
 
 
@@ -301,7 +301,7 @@ def states_a_step(running: Agent) -> None:
     report = json.dumps({"job_id": OVER_REPORTS, "step": 7}).encode()
     json_type = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{running.url}/v1/mfu", report, json_type)
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=60).close()
 
 
 @contextlib.contextmanager
@@ -358,7 +358,7 @@ def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Dem
     url = f"http://127.0.0.1:{demo.prometheus.port}/api/v1/label/{found[2]}/values?{match}"
 
     def values() -> object:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return json.load(answer)["data"]
 
     assert until(values)
@@ -371,7 +371,7 @@ def test_no_rule_fails_on_demo_data(demo: Demo) -> None:
     url = f"http://127.0.0.1:{demo.prometheus.port}/api/v1/rules"
 
     def states() -> list[tuple[str, str, str]]:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             groups = json.load(answer)["data"]["groups"]
         return [
             (rule["name"], rule["health"], rule.get("lastError", ""))

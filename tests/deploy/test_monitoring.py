@@ -68,7 +68,7 @@ def reporting(running: Agent, job_id: str, mfu: float) -> Iterator[None]:
             request = urllib.request.Request(
                 f"{running.url}/v1/mfu", body, {"Content-Type": "application/json"}
             )
-            urllib.request.urlopen(request, timeout=10).close()
+            urllib.request.urlopen(request, timeout=60).close()
 
     thread = threading.Thread(target=report)
     thread.start()

@@ -346,7 +346,7 @@ def remote_write(site: Site) -> Iterator[Store]:
         site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
         for _ in range(60):
             # It looks for new series every ten seconds, or once one is deleted; rules read what rules record.
-            urllib.request.urlopen(f"{deletion}?match[]=up", timeout=30).close()
+            urllib.request.urlopen(f"{deletion}?match[]=up", timeout=60).close()
             if names(stored.recorded(time.time())) >= EXPECTED:
                 break
             time.sleep(1.0)

@@ -176,7 +176,7 @@ def test_vmalert_over_victoriametrics(
 
 
 def flush(data: VictoriaMetrics) -> None:
-    urllib.request.urlopen(f"{data.url}/internal/force_flush", timeout=60).close()
+    urllib.request.urlopen(f"{data.url}/internal/force_flush", timeout=300).close()
 
 
 def replay(
@@ -233,7 +233,7 @@ def test_federation_of_what_each_cluster_records(
         labels = {"external_labels": {"cluster": cluster}}
         with stored(folder, (LOOK_BACK,), **{"global": labels}) as server:
             url = f"{server.url}{job['metrics_path']}?{asked}"
-            with urllib.request.urlopen(url, timeout=60) as answer:
+            with urllib.request.urlopen(url, timeout=300) as answer:
                 text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:

@@ -159,7 +159,7 @@ def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
     (pair,) = blocks("global")
     with (
         pair_of(relabelled, tmp_path) as manager,
-        urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer,
+        urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=60) as answer,
     ):
         found = [alert["labels"] for alert in json.load(answer)]
     assert len(found) == alerts

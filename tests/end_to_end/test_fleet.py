@@ -93,7 +93,7 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
             [*COMMAND, "fleet", "simulate", str(tmp_path / "fleet.yaml"), "--listen", address],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 2

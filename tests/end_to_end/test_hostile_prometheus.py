@@ -91,7 +91,7 @@ def passed_on(server: Prometheus, question: Question, change: Change) -> ServerA
         url = f"{server.url}/api/v1/{question.path.rpartition('/')[2]}"
         question.form["query"] = "vector(0.4)"
     body = urllib.parse.urlencode(question.form).encode()
-    with urllib.request.urlopen(url, body, timeout=30) as answer:
+    with urllib.request.urlopen(url, body, timeout=60) as answer:
         told = json.load(answer)
     if told["data"]["resultType"] in ("vector", "matrix"):
         for row in told["data"]["result"]:

@@ -46,7 +46,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     node.start("8", "2")
     with agent(*node.flags(), "--unowned-reports") as running:
         until(lambda: seconds(running) > 1.0)
-        with httpx.Client(base_url=running.url, timeout=60) as serving:
+        with httpx.Client(base_url=running.url, timeout=300) as serving:
             yield serving
         assert not running.logged("Traceback"), "\n".join(running.log[-40:])
 

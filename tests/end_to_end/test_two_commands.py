@@ -58,11 +58,11 @@ def test_the_demo_serves_from_a_checkout_alone(checkout: Path, visit: str) -> No
     with demo(checkout, "--port", "0") as process:
         try:
             address = served(process)
-            with urllib.request.urlopen(f"{address}healthz", timeout=20) as answer:
+            with urllib.request.urlopen(f"{address}healthz", timeout=60) as answer:
                 assert answer.status == 200
         finally:
             process.terminate()
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
     assert ("Installing into" in said) == (visit == "first")
     assert process.returncode == 0
 

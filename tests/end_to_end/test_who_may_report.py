@@ -64,7 +64,7 @@ def hook(node: Node, command: str, job_id: str, gpus: str) -> None:
         [*COMMAND, "job", command, "--no-ask", "--job-id", job_id, "--job-dir", str(node.jobs)],
         env=bare_environment(environ),
         check=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -149,7 +149,7 @@ def test_a_token_file_that_others_can_read_ends_the_start(token_file: Path) -> N
         [*COMMAND, "run", "--listen", "127.0.0.1:0", "--report-token-file", str(token_file)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env=bare_environment(),
     )

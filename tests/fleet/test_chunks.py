@@ -195,6 +195,6 @@ def test_the_next_part_is_asked_for_while_the_last_is_added_up() -> None:
 
     chunks = chunk_reader().read("x", DAYS, fetch)
     next(chunks)
-    assert asked.acquire(timeout=30)
-    assert asked.acquire(timeout=30)
+    assert asked.acquire(timeout=60)
+    assert asked.acquire(timeout=60)
     assert not asked.acquire(blocking=False)

@@ -321,5 +321,5 @@ def test_a_recipe_goes_into_a_pipe_and_does_not_take_its_place(tmp_path: Path) -
     with ThreadPoolExecutor() as pool:
         received = pool.submit(pipe.read_text)
         recipe.save(pipe)
-        assert received.result(timeout=60) == recipe.text()
+        assert received.result(timeout=300) == recipe.text()
     assert pipe.is_fifo()

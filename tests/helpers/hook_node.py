@@ -55,7 +55,7 @@ class HookNode:
 
     def finish(self, process: subprocess.Popen[bytes]) -> None:
         """A hook ends with success and has said nothing. Slurm kills whatever is left in its group."""
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         assert (process.returncode, output) == (0, b"")

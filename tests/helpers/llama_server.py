@@ -83,7 +83,7 @@ class LlamaServer:
         """Tokens of one request by kind, as its answer states them."""
         wanted = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True, "cache_prompt": True}
         body = json.dumps(wanted).encode()
-        with urllib.request.urlopen(f"{self.url}/completion", body, timeout=60) as answer:
+        with urllib.request.urlopen(f"{self.url}/completion", body, timeout=300) as answer:
             timings = json.load(answer)["timings"]
         names = {"prompt": "prompt_n", "cached": "cache_n", "generation": "predicted_n"}
         return {kind: timings[name] for kind, name in names.items()}

@@ -35,7 +35,7 @@ def picture(page: Path, target: Path, size: tuple[int, int], look: str) -> None:
     with tempfile.TemporaryDirectory() as profile:
         own = [f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"]
         own += [f"--screenshot={target}", *filter(None, [LOOKS[look]]), page.as_uri()]
-        subprocess.run([browser, *QUIET, *own], check=True, capture_output=True, timeout=60)
+        subprocess.run([browser, *QUIET, *own], check=True, capture_output=True, timeout=300)
 
 
 def frames(text: str, *shown: tuple[int, int, str]) -> str:

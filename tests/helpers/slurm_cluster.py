@@ -134,7 +134,7 @@ class Cluster:
     def call(self, *command: str) -> str:
         """What a command of Slurm prints; "" when it fails."""
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False, env=self._env
+            command, capture_output=True, text=True, timeout=300, check=False, env=self._env
         )
         return done.stdout.strip() if done.returncode == 0 else ""
 

@@ -405,7 +405,7 @@ def put_into(server: VictoriaMetrics, lines: Sequence[str]) -> None:
     """Import samples, with their times in milliseconds."""
     content = "\n".join(lines).encode()
     for path, body in (("api/v1/import/prometheus", content), ("internal/force_flush", b"")):
-        urllib.request.urlopen(f"{server.url}/{path}", body, timeout=60).close()
+        urllib.request.urlopen(f"{server.url}/{path}", body, timeout=300).close()
 
 
 def record_in(server: VictoriaMetrics, begin: float, end: float, text: str) -> None:

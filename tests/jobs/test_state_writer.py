@@ -370,4 +370,4 @@ def test_a_full_disk_is_counted_and_the_next_write_makes_up_for_it(path: Path) -
         writer.stop(5.0)
         """
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

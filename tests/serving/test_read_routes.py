@@ -23,7 +23,7 @@ def demo() -> Iterator[Agent]:
 
 @pytest.mark.parametrize("path", ["/", "/jobs/1001"])
 def test_a_page_has_headers_that_keep_it_to_itself(demo: Agent, path: str) -> None:
-    with urllib.request.urlopen(demo.url + path, timeout=10) as answer:
+    with urllib.request.urlopen(demo.url + path, timeout=60) as answer:
         text = answer.read().decode()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")

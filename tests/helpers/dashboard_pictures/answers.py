@@ -87,7 +87,7 @@ class Asked:
 
     def _get(self, path: str, asked: Mapping[str, object]) -> Any:
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(asked)}"
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=300) as answer:
             return json.load(answer)["data"]
 
 

@@ -50,7 +50,7 @@ def gather(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env=cluster.environ,
     )
 
@@ -82,7 +82,7 @@ def test_every_job_that_runs_gets_its_line(
     subprocess.run(
         [DEPLOYED / "comment-running-jobs.sh", "--port", port(measuring)],
         check=True,
-        timeout=60,
+        timeout=300,
         env={
             **cluster.environ,
             "OFU_EXPORTER_PROGRAM": str(PROGRAM),

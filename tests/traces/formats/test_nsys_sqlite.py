@@ -160,7 +160,7 @@ def test_an_interrupt_ends_a_long_reading(slow: Path) -> None:
         files = Path(f"/proc/{reading.pid}/fd")
         until(lambda: any(os.path.realpath(each) == str(slow) for each in files.iterdir()))
         reading.send_signal(signal.SIGINT)
-        _, errors = reading.communicate(timeout=30)
+        _, errors = reading.communicate(timeout=60)
     assert (reading.returncode, errors) == (1, "\nAborted!\n")
 
 
