@@ -75,9 +75,8 @@ def _reason(row: JobRow) -> str:
     loss, lost = next(iter(lost_hours(row).items()), (Loss.UNSPLIT, 0.0))
     if loss is Loss.UNSPLIT or lost <= 0 or not row.observed_gpu_hours:
         return "Usual reasons are data loading, communication, small batches, and work outside the tensor pipes."
-    return (
-        f"It lost most to {loss.words} ({percent(lost / row.observed_gpu_hours)}). {ADVICE[loss]}"
-    )
+    share = percent(lost / row.observed_gpu_hours)
+    return f"Its largest loss is {loss.words} ({share}). {ADVICE[loss]}"
 
 
 def _of_trace(row: JobRow) -> str:

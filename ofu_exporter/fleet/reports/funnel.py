@@ -245,7 +245,7 @@ def largest_loss(total: GroupRow) -> str:
     if loss is Loss.UNSPLIT or hours <= 0:
         return ""
     share = percent(hours / total.observed_gpu_hours)
-    return f"Jobs lost most to {loss.words} ({share} of their measured GPU-hours). {ADVICE[loss]} See {PAGE}."
+    return f"The largest loss of jobs is {loss.words} ({share} of their measured GPU-hours). {ADVICE[loss]} See {PAGE}."
 
 
 def waterfall(

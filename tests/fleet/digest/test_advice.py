@@ -143,7 +143,7 @@ def test_slow_gpus_are_told_when_it_is_most_of_the_time(
 def test_a_low_ofu_is_told_with_what_the_job_lost_most_to_and_a_command_to_copy() -> None:
     lost = {"no_tensor": 10.0, "idle": 40.0, "clock": 14.0}
     found = said(JobSums(80, 80, 16, lost=lost))["low_ofu"]
-    assert "It lost most to idle (50.0%). GPUs wait for their host" in found
+    assert "Its largest loss is idle (50.0%). GPUs wait for their host" in found
     fleet = report(history())
     time = f"--since {fleet.time.hours}h --until {fleet.time.end}"
     command = f"`ofu-exporter fleet job 1 --prometheus {fleet.server} {time}`"

@@ -27,9 +27,9 @@ CHAIN = (
 
 
 def test_the_sentence_says_each_share_and_whether_it_was_progress() -> None:
-    begin = "Of the capacity, 50.0% was held by jobs, 40.0% had all GPUs of the job at work"
-    end = "OFU was 25.0% in that, so 10.0% of the peak"
-    assert chain_words(CHAIN) == f"{begin}; {end} was used."
+    begin = "Of the capacity, 50.0% was held by jobs, 40.0% had every GPU of the job at work"
+    end = "The OFU of that time was 25.0%, so 10.0% of the peak"
+    assert chain_words(CHAIN) == f"{begin}. {end} was used."
     progress = step("progress", 0.4, 1.0)
     assert chain_words((*CHAIN[:3], progress, CHAIN[3])).endswith(f"{end} became progress.")
     assert chain_words((*CHAIN[:3], step("ofu", None, None))) == chain_words(()) == ""
