@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from statistics import NormalDist
 from typing import get_args
@@ -307,7 +307,7 @@ def test_a_number_of_the_documentation_is_the_codes(
 
 
 def in_year(number: int) -> float:
-    return datetime(number, 1, 1, tzinfo=UTC).timestamp()
+    return datetime(number, 1, 1, tzinfo=timezone.utc).timestamp()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import gc
 import socket
 import ssl
 import struct
+import sys
 from asyncio import sslproto
 from contextlib import suppress
 from typing import Any
@@ -29,8 +30,10 @@ small to Python: by itself it would let hundreds of MiB gather."""
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
 
-# asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger than 16.6 KiB.
-sslproto.SSLProtocol.max_size = 2 * READ_BYTES
+# From 3.11 on asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger
+# than 16.6 KiB.
+if sys.version_info >= (3, 11):
+    sslproto.SSLProtocol.max_size = 2 * READ_BYTES
 
 
 class Connection(H11Protocol):

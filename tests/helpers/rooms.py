@@ -6,8 +6,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-import grimp
-
 PACKAGE = "ofu_exporter"
 ROOT = Path(__file__).parents[2] / PACKAGE
 
@@ -30,6 +28,8 @@ def room_of(module: str) -> str:
 @cache
 def imports() -> dict[str, set[str]]:
     """Every module, and the modules of the package that it imports; for types alone, too."""
+    import grimp  # has no release for Python 3.10, which reads trees alone
+
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     found = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     return {_short(module): set(map(_short, found[module])) for module in found}
