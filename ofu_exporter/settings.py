@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from ofu_exporter.support.durations import Seconds
-from ofu_exporter.support.numbers import Number, Ratio, WholeNumber
+from ofu_exporter.support.numbers import NO_TRUTH, SIZEABLE, Number, Ratio
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
 
 FILE_ONLY = frozenset({"gpus", "pull"})
@@ -28,10 +28,10 @@ class GpuSetting(BaseModel, frozen=True, extra="forbid"):
 
     name: str = Field(min_length=1)
     pci_device_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{4}$")
-    sm_count: WholeNumber | None = Field(default=None, gt=0, le=10_000)
+    sm_count: Annotated[int, Field(gt=0, le=10_000), NO_TRUTH] | None = None
     tensor_clock_hz: Number = Field(gt=1e8, lt=1e10)
-    fp64_clock_hz: Number | None = Field(default=None, gt=1e8, lt=1e10)
-    flops_per_cycle_per_sm: dict[str, Annotated[WholeNumber, Field(gt=0, le=10_000_000)]] = Field(
+    fp64_clock_hz: Annotated[float, Field(gt=1e8, lt=1e10), NO_TRUTH] | None = None
+    flops_per_cycle_per_sm: dict[str, Annotated[int, Field(gt=0, le=10_000_000), NO_TRUTH]] = Field(
         default_factory=dict
     )
 
@@ -42,7 +42,9 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
     job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
     """The scheduler's id of the job. Wildcards are refused: an engine belongs to one job."""
     url: str = Field(pattern=r"^https?://[^/]+")
-    precision: str | dict[str, Annotated[Ratio, Field(gt=0, le=1)]] | None = None
+    precision: str | dict[str, Annotated[float, Field(gt=0, le=1), NO_TRUTH, SIZEABLE]] | None = (
+        None
+    )
     """The precision that the engine computes in, or the shares of its FLOPs."""
     model: dict[str, Any] | None = None
     """The model that the engine serves, as in a report: {config: ..., seq_len: 4096}. It explains a divergence."""
@@ -234,10 +236,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         description="Folder on disk that jobs write traces to; containers mount it at the same path.",
         examples=["FOLDER"],
     )
-    trace_below: Ratio | None = Field(
+    trace_below: Annotated[float, Field(gt=0, lt=1), NO_TRUTH, SIZEABLE] | None = Field(
         default=None,
-        gt=0,
-        lt=1,
         description="Trace one process of a slow job unasked, at most once in six hours: a job whose OFU of ten "
         "minutes is below this, or below half of its median of the last hour.",
         examples=["RATIO"],

@@ -17,6 +17,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.simulation.spec import FaultSpec
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.settings import GpuSetting, PullSetting, Settings, host_and_port
 from ofu_exporter.support.checked_yaml import YamlSection
 from tests.helpers.every import every
@@ -130,3 +131,18 @@ def test_forms_of_a_number(form: object) -> None:
 def test_a_number_that_cannot_be_used_is_named_with_its_place(value: object, says: str) -> None:
     with pytest.raises(ConfigError, match=f"^mfu_above in x.yaml: {says}"):
         build(Settings, {"mfu_above": SettingValue(value, "mfu_above in x.yaml")})
+
+
+def bounds_under_unknown_names(schema: object) -> Iterator[str]:
+    """What pydantic calls ge, gt, le and lt has other names in JSON Schema."""
+    if isinstance(schema, dict):
+        yield from schema.keys() & {"ge", "gt", "le", "lt"}
+    for inner in schema.values() if isinstance(schema, dict) else ():
+        for each in inner if isinstance(inner, list) else (inner,):
+            yield from bounds_under_unknown_names(each)
+
+
+@every([MfuReport, Settings, *option_models().values(), DigestConfig, Prices])
+def test_a_schema_has_the_bounds_of_its_numbers(model: type[BaseModel]) -> None:
+    durations = ["gt"] * 2 * (model is Settings)  # the chart writes durations as text, without them
+    assert [*bounds_under_unknown_names(model.model_json_schema())] == durations

@@ -65,11 +65,12 @@ def _as_shares(value: object) -> object:
     return value
 
 
+# Bounds stand before the check: support/numbers.py.
 Number = Annotated[FiniteFloat, BeforeValidator(_number)]
-Positive = Annotated[Number, Field(gt=0)]
-NotNegative = Annotated[Number, Field(ge=0)]
-Unix = Annotated[Number, Field(ge=0, lt=UNIX_LIMIT)]
-StatedShare = Annotated[Number, Field(gt=0, le=1)]
+Positive = Annotated[FiniteFloat, Field(gt=0), BeforeValidator(_number)]
+NotNegative = Annotated[FiniteFloat, Field(ge=0), BeforeValidator(_number)]
+Unix = Annotated[FiniteFloat, Field(ge=0, lt=UNIX_LIMIT), BeforeValidator(_number)]
+StatedShare = Annotated[FiniteFloat, Field(gt=0, le=1), BeforeValidator(_number)]
 Precision = Annotated[
     str, AfterValidator(_precision), Field(json_schema_extra={"enum": [*PRECISIONS]})
 ]

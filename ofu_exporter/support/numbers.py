@@ -1,4 +1,9 @@
-"""The numbers of settings: what they refuse that pydantic takes for numbers."""
+"""The numbers of settings: what they refuse that pydantic takes for numbers.
+
+Bounds of a number in an optional field or in a collection stand before these checks in its `Annotated`: pydantic writes
+those after them into a schema under names that no reader of schemas knows. A field of such a type states no bounds of
+its own, because of two bounds of a kind pydantic keeps one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,9 @@ def _sizeable(value: float) -> float:
     return value
 
 
-Number = Annotated[float, BeforeValidator(_no_truth)]
-WholeNumber = Annotated[int, BeforeValidator(_no_truth)]
-Ratio = Annotated[Number, AfterValidator(_sizeable)]
+NO_TRUTH = BeforeValidator(_no_truth)
+SIZEABLE = AfterValidator(_sizeable)
+Number = Annotated[float, NO_TRUTH]
+WholeNumber = Annotated[int, NO_TRUTH]
+Ratio = Annotated[float, NO_TRUTH, SIZEABLE]
 """A part of something; its bounds are its setting's."""

@@ -13,7 +13,7 @@ from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlSection
 from ofu_exporter.support.durations import Seconds
-from ofu_exporter.support.numbers import Ratio, WholeNumber
+from ofu_exporter.support.numbers import NO_TRUTH, SIZEABLE, WholeNumber
 
 NAME = "{name}"
 """Stands for the user or account in a pattern of addresses."""
@@ -24,7 +24,7 @@ ADDRESS = re.compile(
 """A name that a service knows, or a mail address: a small part of what RFC 5321 allows, without characters that have a
 meaning for headers, mail servers or URLs."""
 
-PositiveRatio = Annotated[Ratio, Field(gt=0.0, le=1.0)]
+PositiveRatio = Annotated[float, Field(gt=0.0, le=1.0), NO_TRUTH, SIZEABLE]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 """`*` stands for any characters."""
 

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlSection
-from ofu_exporter.support.numbers import Number
+from ofu_exporter.support.numbers import NO_TRUTH
 
-Price = Annotated[Number, Field(ge=0, le=1e9)]
+Price = Annotated[float, Field(ge=0, le=1e9), NO_TRUTH]
 
 
 class Prices(YamlSection):
