@@ -94,6 +94,7 @@ class Stopwatch(Probe):
         self.ends: list[float] = []
         self.is_closed = False
         self.error: Exception | None = None
+        self.takes = 0.0
 
     def gpus(self) -> Sequence[Gpu]:
         return [self.device]
@@ -105,6 +106,7 @@ class Stopwatch(Probe):
         if self.error is not None:
             raise self.error
         self.ends.append(self.clock.now)
+        self.clock.now += self.takes
         return []
 
     def close(self) -> None:
@@ -143,6 +145,13 @@ def test_a_window_is_read_at_every_fourth_beat_and_polled_at_the_others() -> Non
     assert bench.probe.ends == [100.0, 101.0, 102.0]
     assert bench.probe.polls == [100.25, 100.5, 100.75, 101.25, 101.5, 101.75]
     assert [delivery.missed for delivery in bench.delivered()] == [0, 0, 0]
+
+
+def test_how_long_a_read_took_is_delivered_with_it() -> None:
+    bench = Bench(PACE)
+    bench.probe.takes = 0.125
+    bench.drive(100.0, 0)
+    assert [delivery.seconds for delivery in bench.delivered()] == [0.125]
 
 
 def test_the_same_beat_is_taken_once_and_missed_ones_are_counted() -> None:

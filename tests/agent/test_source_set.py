@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 
@@ -116,7 +117,10 @@ def test_a_source_that_measures_all_is_the_only_one(watch: Watch) -> None:
     assert agent.stop()
 
 
-def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(watch: Watch) -> None:
+def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(
+    watch: Watch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     away = FakeSource(FakeProbe(gpu(1)), error=SourceError(Reason.UNREACHABLE, "nobody there"))
     nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
     agent = sampler(watch, ("nvml", nvml), ("page", away))
@@ -128,7 +132,22 @@ def test_a_source_that_cannot_be_opened_for_the_rest_is_named_and_tried_again(wa
         )
     )
     assert snapshot.other_sources[0].detail == "nobody there"
+    assert caplog.text.count("source page cannot measure the GPUs that the other") == 1
     away.error = None
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert agent.stop()
+
+
+def test_a_source_that_hangs_while_it_is_opened_for_the_rest_is_one_failure(watch: Watch) -> None:
+    hangs = FakeSource(FakeProbe(gpu(1)))
+    hangs.answers.clear()
+    agent = sampler(watch, ("nvml", FakeSource(FakeProbe(gpu(0)), unable(1))), ("page", hangs))
+    agent.start()
+    watch.until(lambda s: any(h.reason is Reason.HUNG for h in s.other_sources))
+    seen = watch.published
+    snapshot = watch.until(lambda _: watch.published > seen + 10)
+    assert [each.failures for each in snapshot.other_sources] == [{"hung": 1}]
+    hangs.answers.set()
     watch.until(lambda s: reasons(s) == {"0": None, "1": None})
     assert agent.stop()
 

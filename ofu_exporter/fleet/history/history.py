@@ -199,7 +199,7 @@ class _Collector(HistoryAnswers):
             for answers in about.of_agents([queries.SIZE_OF_SHORT], hours):
                 for key, hour, gpus in self.values_of(answers[0], job_of):
                     owner = history.owned(key, hour)
-                    most[owner] = max(gpus, most.get(owner, 0.0))
+                    most[owner] = max(gpus, most.get(owner, gpus))
         for key, job in short.items():
             if key in most:
                 job.sizes = {most[key]: 1.0}

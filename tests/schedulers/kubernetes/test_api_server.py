@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 
+from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import api_server as asking
 from ofu_exporter.schedulers.kubernetes import driver
 from tests.doubles import api_server as doubles
@@ -118,3 +121,16 @@ def test_the_token_is_read_anew(bench: Bench) -> None:
     bench.api.token = "next"
     (bench.account / "token").write_text("next")
     assert set(bench.claims(holding("p", "GPU-a"))) == {"ns/ray"}
+
+
+def test_after_its_time_no_question_is_asked_anew() -> None:
+    late = threading.Event()
+    late.set()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        host, port = listener.getsockname()
+        connection = HTTPSConnection(host, port, timeout=0.2)
+        with pytest.raises(SchedulerError, match="no answer in time"):
+            asking._ask(connection, {}, late, "/")
+        with pytest.raises(BlockingIOError):
+            listener.accept()
