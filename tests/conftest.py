@@ -48,6 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the groups of most tests
+    if sys.version_info < (
+        3,
+        11,
+    ):  # its asyncio says so of each TLS connection that the other side closes
+        leftover = "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
+        config.addinivalue_line("filterwarnings", leftover)
     if config.getoption("--fast"):
         settings.load_profile("fast")
 
