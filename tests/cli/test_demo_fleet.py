@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
-from ofu_exporter.cli.demo_fleet import month_report
+from ofu_exporter.cli.demo_fleet import month_report, route_of
 from ofu_exporter.cli.fleet_report import rendered
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation.fleet import fleet_of
@@ -283,3 +284,9 @@ def test_it_is_served_beside_the_demonstration() -> None:
         assert running.get("/")[0] == 200
     with agent("demo") as running:
         assert running.get("/fleet-report")[0] == 404
+
+
+def test_the_page_is_no_part_of_the_api() -> None:
+    app = FastAPI()
+    app.include_router(route_of(b"a page"))
+    assert app.openapi()["paths"] == {}

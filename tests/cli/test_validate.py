@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ofu_exporter.cli.validate import _size
+from ofu_exporter.validation import session
 from tests.helpers import in_process
 from tests.helpers.agent import call
 from tests.validation.simulation import simulated_place
@@ -138,3 +140,9 @@ def test_csv_has_a_row_for_each_precision_and_kind(tmp_path: Path) -> None:
     assert [(row["precision"], row["kind"]) for row in rows] == [
         (row["precision"], row["kind"]) for row in report["accuracy"]
     ]
+
+
+def test_minutes_are_a_deadline_in_seconds() -> None:
+    options = {"products": None, "seconds": None, "clocks": False, "quick": True, "minutes": 2.0}
+    assert _size(options).deadline == 120.0
+    assert _size({**options, "minutes": None}).deadline == session.QUICK.deadline

@@ -19,6 +19,7 @@ from tests.flops.executions import recorded
 from tests.flops.families.test_deepseek_v4 import SMALL as DEEPSEEK_V4
 from tests.flops.families.test_multimodal import KIMI
 from tests.flops.families.test_nas import CONFIG as NAS
+from tests.flops.small_decoders import LATENT
 
 PACKAGE = Path(families.__file__).parents[3]
 
@@ -233,3 +234,11 @@ def test_megatron_counts_latent_attention_on_chosen_keys_as_dense() -> None:
     of_dense, of_sparse = (flops.count(flops.read(each), lengths, how) for each in (dense, sparse))
     assert of_sparse.model_flops_per_step == of_dense.model_flops_per_step
     assert any("sparse attention as dense" in text for text in of_sparse.warnings)
+
+
+def test_every_second_layer_after_the_first_has_experts_where_the_frequency_is_two() -> None:
+    said = {**LATENT, "architectures": ["DeepseekV3ForCausalLM"], "num_hidden_layers": 6}
+    kinds = ["dense", "dense", "sparse", "dense", "sparse", "dense"]
+    assert flops.read({**said, "moe_layer_freq": 2}) == flops.read(
+        {**said, "mlp_layer_types": kinds}
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.readers import JobFacts, Statement, serving
+from ofu_exporter.flops.readers import JobFacts, Statement, huggingface, serving
 
 H100_PEAK = 989.4e12
 
@@ -228,6 +228,13 @@ def test_every_reader_says_when_there_is_nothing(name: str, text: str) -> None:
 def test_what_cannot_be_read_is_named(name: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         read(name, text)
+
+
+def test_a_line_of_hugging_face_without_new_tokens_says_so_and_is_no_restart() -> None:
+    follower = huggingface.Follower(JobFacts())
+    text = "{'loss': 1.0, 'num_input_tokens_seen': %d, 'epoch': 0.1}"
+    said = [follower.line(text % tokens) for tokens in (100, 100, 50, 90)]
+    assert said == [Statement(), Statement(tokens=0), Statement(), Statement(tokens=40)]
 
 
 def test_logs_are_followed_by_those_that_read_lines() -> None:

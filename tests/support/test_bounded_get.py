@@ -143,6 +143,12 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         get(url, "/", "text/plain", SHORT)
 
 
+def test_a_path_of_the_url_stands_before_what_is_asked() -> None:
+    with server(whole(HEAD + b"hello")) as (url, asked):
+        assert content(f"{url}/prometheus/", "/x", "text/plain", GENEROUS) == b"hello"
+    assert asked[0].startswith(b"GET /prometheus/x HTTP/1.1\r\n")
+
+
 def test_user_and_password_of_the_url_are_sent() -> None:
     with server(whole(HEAD + b"hello")) as (url, asked):
         named = url.replace("//", "//ada:a%3Ab%40c@")

@@ -74,9 +74,11 @@ def test_what_is_no_share_is_refused_and_of_too_many_ranks_the_first_are_kept() 
     good = TraceResult((rank(1.0, 1, 0, 0, 0, 0),), ()).as_data()
     many = {**good, "time": {**good["time"], "ranks": good["time"]["ranks"] * (MOST_RANKS + 1)}}
     assert len(TraceResult.from_data(many).ranks) == MOST_RANKS
-    broken = TraceResult((rank(1.0, math.nan, 0, 0, 0, 0),), ()).as_data()
-    with pytest.raises(ValueError, match="a share is no number"):
-        TraceResult.from_data(broken)
+    finding = {"finding": "x", "share": math.nan, "seconds": 1.0, "evidence": "", "remedy": ""}
+    in_a_rank = TraceResult((rank(1.0, math.nan, 0, 0, 0, 0),), ()).as_data()
+    for broken in (in_a_rank, {**good, "findings": [finding]}):
+        with pytest.raises(ValueError, match="a share is no number"):
+            TraceResult.from_data(broken)
 
 
 @every([(1.5, True), (1.6, False), (-1.0, True), (-1.1, False), (math.nan, False)])
