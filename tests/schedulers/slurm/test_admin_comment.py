@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +118,8 @@ def test_a_job_that_ended_cannot_be_written_without_a_database(
 def test_a_list_of_nodes_is_taken_apart(cluster: Cluster) -> None:
     assert slurm(cluster).hostnames("n[1-3],m7") == ["n1", "n2", "n3", "m7"]
     assert slurm(cluster).hostnames("n1,n2") == ["n1", "n2"]
+
+
+def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SlurmError, match=r"^scontrol: .*No such file"):
+        Commands({}, str(tmp_path)).hostnames("n[1-3]")
