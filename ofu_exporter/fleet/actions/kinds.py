@@ -19,7 +19,7 @@ from ofu_exporter.values.losses import known_sum
 LEAST_GAP = 0.2
 """Of the busy GPU-hours; three of four jobs are below an upper quartile."""
 MOSTLY_IDLE, ALL_IDLE = 0.5, 0.99
-"""Shares of the measured GPU-hours."""
+"""Shares of the measured GPU-hours, and of the held ones."""
 LEAST_RATIO = 0.1
 """Of the time of the traced ranks."""
 OF_JOBS: Sequence[SeriesKind] = ("name", "job")
@@ -99,7 +99,8 @@ def held_idle(report: FleetReport) -> Iterator[Action]:
             else ("did no tensor work", "No tensor work")
         )
         observed = sum(row.observed_gpu_hours for row in rows)
-        mostly = "" if lost >= ALL_IDLE * observed else " most of the time"
+        is_all = lost >= ALL_IDLE * sum(row.held_gpu_hours for row in rows)
+        mostly = "" if is_all else " most of the measured time"
         yield Action(
             who=jobs_named(rows),
             what=f"held {_gpus(rows)} and {what}{mostly}",
@@ -166,7 +167,7 @@ def restarts(report: FleetReport) -> Iterator[Action]:
         yield Action(
             who=jobs_named([job]),
             what="restarted once" if count == 1 else f"restarted {count:,} times",
-            why=f"To be where it had been before took {hours(lost)} GPU-hours{each_took}.",
+            why=f"Getting back to where it had been took {hours(lost)} GPU-hours{each_took}.",
             next=f"Find out why it restarts, and save more often: {command(report, job)}.",
             link="docs/runbooks.md",
             rows=[job],

@@ -15,8 +15,8 @@ FEWEST_ALIKE = 5
 DEFINITION = (
     "Can be had back: the GPU-hours in which a job held GPUs and no kernel ran (where no counter tells: no tensor pipe "
     "was used), and the busy hours that its work would save at the OFU of the best quarter of jobs with the same GPU "
-    f"model and size. With fewer than {FEWEST_ALIKE} such jobs the target stands in for them. A job above that has "
-    "nothing to give back. One that serves is compared with the OFU that it would have with its memory always busy."
+    f"model and size. With fewer than {FEWEST_ALIKE} such jobs the target stands in for them. A job above that saves "
+    "none. One that serves is compared with the OFU that it would have with its memory always busy."
 )
 JobShape = tuple[str | None, int]
 """A GPU model and a number of GPUs."""

@@ -117,6 +117,21 @@ def test_less_than_an_hour_or_a_thousandth_is_not_worth_a_line(
     assert [row.kind for row in found.actions] == ["held_idle"] * is_told
 
 
+@pytest.mark.parametrize(
+    ("measured", "rested", "says"),
+    [
+        (100, 100, ""),
+        (100, 60, " most of the measured time"),
+        (30, 30, " most of the measured time"),
+    ],
+)
+def test_a_job_is_not_said_to_have_rested_while_nobody_looked(
+    measured: float, rested: float, says: str
+) -> None:
+    (action,) = acted(*GOOD, job("nb", "bob", JobSums(100, measured, 0.0, idle=rested))).actions
+    assert action.what == f"held 8 GPUs and did no tensor work{says}"
+
+
 def test_hours_cost_what_the_jobs_hours_cost_and_are_of_unknown_cost_where_one_is() -> None:
     rows = [JobRow.model_construct(cost=cost, held_gpu_hours=10.0) for cost in (10.0, 30.0, None)]
     assert price_of(rows[:2], 3.0) == 3.0 * 40 / 20
@@ -190,7 +205,7 @@ def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
     (action,) = first_actions(found.model_copy(update={"restarts": [row, more]}))
     assert (action.kind, action.gpu_hours, action.cost) == ("restarts", 12, 24)
     assert action.what == "restarted 3 times"
-    assert action.why == "To be where it had been before took 12 GPU-hours, 0.5 hours each time."
+    assert action.why == "Getting back to where it had been took 12 GPU-hours, 0.5 hours each time."
 
 
 @pytest.mark.parametrize(
