@@ -278,6 +278,13 @@ def test_a_page_is_read_in_six_minutes(page: Path) -> None:
     assert prose_words(page) <= 1500
 
 
+def test_all_pages_together_do_not_grow() -> None:
+    """Words as `wc -w` counts them, with tables and what is generated."""
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    words = sum(len(page.read_text().split()) for page in pages)
+    assert words <= 52_000, "for every sentence that you add to README.md or docs/, shorten another"
+
+
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/adding.md"])
 def test_every_file_that_a_page_for_contributors_names_is_there(page: str) -> None:
     """A path without a `<name>` in it, from the top or from within the package."""
