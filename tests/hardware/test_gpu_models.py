@@ -487,12 +487,25 @@ OF_CLUSTERS = re.compile(
     r"\| (V100-SXM2|T4|A100-SXM4|A30|A10 |A40|L4 |L40S|H[12]00|H20 |G?B[23]00)"
 )
 """Rows of the table that the page shows: what most clusters have."""
+OTHERS = re.compile(
+    r"\| (RTX-|Quadro-|TITAN-|V100-SXM3|V100S?-PCIe|A100-SXM-64GB|A10G|A16|A2 |L40 |L20|L2 |H800|H20-3e|GB10 )"
+)
+"""Rows that it leaves out."""
 
 
 def test_the_table_has_every_model() -> None:
     cells = [line.split(" | ")[0].strip("| ") for line in markdown().splitlines()[2:]]
     keys = re.sub(r" \(\w+\)", "", ", ".join(cells)).split(", ")
     assert sorted(keys) == sorted(row.key for row in ROWS)
+
+
+def test_every_model_is_one_of_clusters_or_left_out_of_the_page_on_purpose() -> None:
+    unsorted = [
+        line
+        for line in markdown().splitlines()[2:]
+        if bool(OF_CLUSTERS.match(line)) == bool(OTHERS.match(line))
+    ]
+    assert unsorted == [], "name it in OF_CLUSTERS, and docs/gpus.md shows it, or in OTHERS"
 
 
 def test_the_page_shows_the_models_of_clusters_as_the_table_has_them(
