@@ -7,8 +7,10 @@ from functools import lru_cache
 from math import hypot
 from typing import Any, NamedTuple
 
-EARLIEST, LATEST = -1e-9, 1e11
-"""Times of a sample lie between. A clock that shows the later one, in the year 5138, gives milliseconds or no time."""
+from ofu_exporter.values.instant import UNIX_LIMIT
+
+EARLIEST, LATEST = -1e-9, UNIX_LIMIT
+"""Times of a sample lie between. A clock that shows the later one gives milliseconds or no time."""
 LARGEST = 1e18
 """Beyond all seconds, joules and FLOP/s of one series: a value as large is none, and sums of such values overflow."""
 

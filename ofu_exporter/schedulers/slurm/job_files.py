@@ -25,6 +25,7 @@ from ofu_exporter.schedulers.slurm.trusted_files import (
     read_all,
 )
 from ofu_exporter.schedulers.slurm.trusted_files import read_trusted as read_text
+from ofu_exporter.values.instant import UNIX_LIMIT
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 
@@ -283,6 +284,6 @@ def _time(content: dict[str, Any], key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is not a number")
-    if not (0 <= value < 1e11):  # no NaN either; 1e11 s is in the year 5138
+    if not (0 <= value < UNIX_LIMIT):  # no NaN either
         raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is not a time")
     return float(value)

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ofu_exporter.values.instant import UNIX_LIMIT
+
 ASK_SECONDS = 0.4
 """Time for one question. An answer takes some milliseconds; a slower controller is overloaded."""
 
@@ -136,7 +138,7 @@ def unix_time(text: str | None) -> float | None:
     """The Unix time that Slurm wrote; None for `NONE` and `N/A`: no time limit, or not yet started."""
     with suppress(ValueError):
         seconds = float(text or 0)
-        if 0 < seconds < 1e11:
+        if 0 < seconds < UNIX_LIMIT:
             return seconds
     return None
 
