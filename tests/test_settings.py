@@ -16,7 +16,7 @@ from ofu_exporter.cli.settings import SettingValue, build, flag_of, option_model
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.history.prices import Prices
-from ofu_exporter.fleet.simulation.spec import FaultSpec
+from ofu_exporter.fleet.simulation.spec import FaultSpec, FleetSpec
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.settings import GpuSetting, PullSetting, Settings, host_and_port
 from ofu_exporter.support.checked_yaml import YamlSection
@@ -142,7 +142,7 @@ def bounds_under_unknown_names(schema: object) -> Iterator[str]:
             yield from bounds_under_unknown_names(each)
 
 
-@every([MfuReport, Settings, *option_models().values(), DigestConfig, Prices])
+@every([MfuReport, Settings, *option_models().values(), DigestConfig, Prices, FleetSpec])
 def test_a_schema_has_the_bounds_of_its_numbers(model: type[BaseModel]) -> None:
     durations = ["gt"] * 2 * (model is Settings)  # the chart writes durations as text, without them
     assert [*bounds_under_unknown_names(model.model_json_schema())] == durations

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import CheckedYaml, YamlSection
 from ofu_exporter.support.durations import seconds
-from ofu_exporter.support.numbers import Number, WholeNumber
+from ofu_exporter.support.numbers import NO_TRUTH, Number, WholeNumber
 
 SHIPPED = Path(__file__).parents[1] / "specs"
 """The specifications that come with the program."""
@@ -40,14 +40,19 @@ def _part_of_a_minute(value: int) -> int:
     return value
 
 
-Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUTES)]
+IN_MINUTES = BeforeValidator(_minutes)
+Minutes = Annotated[int, Field(ge=0, le=LONGEST_MINUTES), IN_MINUTES]
 """A duration, or a time since the beginning of what it belongs to."""
-PartOfMinute = Annotated[WholeNumber, Field(ge=1, le=MINUTE), AfterValidator(_part_of_a_minute)]
+Length = Annotated[int, Field(ge=1, le=LONGEST_MINUTES), IN_MINUTES]
+"""A duration that is not 0."""
+Interval = Annotated[int, Field(ge=1, le=30), NO_TRUTH, AfterValidator(_part_of_a_minute)]
 """Seconds."""
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
-Ratio = Annotated[Number, Field(ge=0.0, le=1.0)]
-Mhz = Annotated[Number, Field(ge=100.0, le=4000.0)]
-PerSecond = Annotated[Number, Field(ge=0.0, le=1e9)]
+Ratio = Annotated[float, Field(ge=0.0, le=1.0), NO_TRUTH]
+Mhz = Annotated[float, Field(ge=100.0, le=4000.0), NO_TRUTH]
+Watts = Annotated[float, Field(ge=0.0, le=5000.0), NO_TRUTH]
+StepSeconds = Annotated[float, Field(gt=0, le=600), NO_TRUTH]
+PerSecond = Annotated[float, Field(ge=0.0, le=1e9), NO_TRUTH]
 
 
 class ValueSpread(YamlSection):
@@ -62,9 +67,9 @@ class ValueSpread(YamlSection):
 class LengthSpread(YamlSection):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
-    mean: Minutes = Field(ge=1)
+    mean: Length
     deviation: Number = Field(default=0.5, ge=0.0, le=2.0, description="Of the logarithm.")
-    longest: Minutes = Field(default=LONGEST_MINUTES, ge=1)
+    longest: Length = LONGEST_MINUTES
 
 
 def _spread(value: object) -> object:
@@ -111,7 +116,7 @@ class Reporting(YamlSection):
     recompute: Literal["none", "selective", "full"] | None = None
     framework: Annotated[str, Field(pattern=r"^[a-z0-9-]*$", max_length=30)] = ""
     noise: Number = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
-    step: Number | None = Field(default=None, gt=0, le=600, description="Seconds of a stated step.")
+    step: StepSeconds | None = Field(default=None, description="Seconds of a stated step.")
 
     @field_validator("every")
     @classmethod
@@ -153,8 +158,8 @@ class Straggler(YamlSection):
 class Crashes(YamlSection):
     """The job crashes again and again, and restarts on the same GPUs with the same id."""
 
-    every: Minutes = Field(ge=1)
-    pause: Minutes = Field(default=2, ge=1, le=4)
+    every: Length
+    pause: Annotated[int, Field(ge=1, le=4), IN_MINUTES] = 2
     start: Minutes = Field(default=0, description="Of each run, in which nothing computes yet.")
     again: Minutes = Field(default=0, description="Of reported work that each restart does again.")
 
@@ -203,9 +208,7 @@ class JobGroup(YamlSection):
     empty_sms: Ratio = Field(
         default=0.06, description="Share of the SMs without work, of all time."
     )
-    watts: Number | None = Field(
-        default=None, ge=0.0, le=5000.0, description="Of each GPU it holds."
-    )
+    watts: Watts | None = Field(default=None, description="Of each GPU it holds.")
     serves: Serving | None = None
     report: Reporting | None = None
     changes: tuple[SpeedChange, ...] = ()
@@ -263,9 +266,9 @@ class FleetSpec(YamlSection):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: WholeNumber = Field(default=1, ge=0, lt=1 << 32)
-    length: Minutes = Field(default=1440, ge=1)
+    length: Length = 1440
     cluster: Label = ""
-    interval: PartOfMinute = Field(default=15, le=30, description="Of a window.")
+    interval: Interval = Field(default=15, description="Of a window.")
     clock_reads: WholeNumber = Field(
         default=4, ge=1, le=60, description="Of the SM clock, in each window."
     )
