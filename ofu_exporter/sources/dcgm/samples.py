@@ -163,9 +163,7 @@ class DeviceSamples(DeviceSeries):
         points = self._series[fields.TENSOR].points
         inside = [point for point in points if begin <= point.micros <= until]
         for before, after in itertools.pairwise(points):
-            is_whole = (
-                before.value is not None and after.micros - before.micros <= self._hole_micros
-            )
+            is_whole = after.micros - before.micros <= self._hole_micros
             if is_whole and before.micros < begin == self._from_micros < after.micros:
                 inside.insert(0, Point(begin, before.value))
             if is_whole and before.micros < until < after.micros and until > begin:
