@@ -104,8 +104,8 @@ class Pulls:
         """Pulls by job and outcome; those of several engines of a job are added."""
         counts: Counter[tuple[str, str]] = Counter()
         for each in self.engines:
-            job_id = each.setting.job_id
-            counts.update({(job_id, name): count for name, count in each.outcomes.items()})
+            job_id, copied = each.setting.job_id, dict(each.outcomes)  # its thread adds to them
+            counts.update({(job_id, name): count for name, count in copied.items()})
         return counts
 
     def start(self) -> None:

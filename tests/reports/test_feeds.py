@@ -304,7 +304,9 @@ def test_nothing_runs_unasked(fed: Fed) -> None:
 
 def test_engines_are_pulled_and_what_came_of_it_is_counted(fed: Fed) -> None:
     with page_server(lambda: "vllm:num_requests_running 1\n") as url:
-        fed.feeds.run([NOBODY, PullSetting(job_id="8", url=url, every=60.0)], {})
+        nobody = NOBODY.model_copy(update={"every": 300.0})
+        engine = PullSetting(job_id="8", url=url, every=300.0, timeout=60.0)
+        fed.feeds.run([nobody, engine], {})
         until(lambda: len(fed.feeds.outcomes()) == 2)
     assert fed.feeds.outcomes() == {("7", "unreachable"): 1, ("8", "served"): 1}
 

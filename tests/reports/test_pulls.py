@@ -115,6 +115,26 @@ def test_the_engines_of_one_job_are_counted_together(engine: Served) -> None:
     assert pulling.outcomes() == {("a", "begun"): 2, ("b", "begun"): 1}
 
 
+def test_outcomes_can_be_read_while_pulls_go_on(bench: Bench) -> None:
+    """Far more of them than there are, so that a thread that counts is in time to disturb."""
+    outcomes, ended = bench.pulls.engines[0].outcomes, threading.Event()
+    outcomes.update({f"outcome {number}": 1 for number in range(100_000)})
+
+    def count_more() -> None:
+        for number in count(100_000):
+            if ended.is_set():
+                return
+            outcomes[f"outcome {number}"] += 1
+
+    thread = threading.Thread(target=count_more)
+    thread.start()
+    try:
+        assert len(bench.pulls.outcomes()) >= 100_000
+    finally:
+        ended.set()
+        thread.join()
+
+
 def test_values_of_one_instant_make_no_rate(engine: Served, bench: Bench) -> None:
     engine.page = vllm(1e15)
     assert [bench.pull(), bench.pull(after=0.0)] == ["begun", "begun"]
