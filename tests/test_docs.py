@@ -285,11 +285,31 @@ def test_all_pages_together_do_not_grow() -> None:
     assert words <= 52_000, "for every sentence that you add to README.md or docs/, shorten another"
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/adding.md"])
-def test_every_file_that_a_page_for_contributors_names_is_there(page: str) -> None:
+FOR_CONTRIBUTORS = [ROOT / "CONTRIBUTING.md", DOCS / "architecture.md", DOCS / "adding.md"]
+MEASURED = sorted((ROOT / "tests" / "measured").glob("*.md"))
+
+
+@every(FOR_CONTRIBUTORS)
+def test_every_file_that_a_page_for_contributors_names_is_there(page: Path) -> None:
     """A path without a `<name>` in it, from the top or from within the package."""
-    for name in re.findall(r"`(\w[\w.-]*/[\w./-]*)`", (ROOT / page).read_text()):
+    for name in re.findall(r"`(\w[\w.-]*/[\w./-]*)`", page.read_text()):
         assert (ROOT / name).exists() or (ROOT / "ofu_exporter" / name).exists(), name
+
+
+@every(MEASURED)
+def test_every_file_that_a_page_of_measurements_names_is_there(page: Path) -> None:
+    for name in re.findall(
+        r"`((?:tests|docs|deploy|helm|ofu_exporter)/[\w./-]+)`", page.read_text()
+    ):
+        assert (ROOT / name).exists(), name
+
+
+@every([*FOR_CONTRIBUTORS, *MEASURED, *DOCS.glob("*.md")])
+def test_every_program_of_the_project_that_a_page_runs_is_one(page: Path) -> None:
+    for module in re.findall(r"python -m ((?:tests|deploy)[\w.]*\w)", page.read_text()):
+        path = ROOT / module.replace(".", "/")
+        is_folder = (path / "__main__.py").exists()
+        assert is_folder or "__main__" in path.with_suffix(".py").read_text(), module
 
 
 def test_the_example_of_a_gpu_of_ones_own_is_accepted() -> None:
