@@ -128,6 +128,16 @@ def test_every_file_says_its_job_in_its_first_sentence(module: str) -> None:
     assert doc.split("\n\n", maxsplit=1)[0].rstrip().endswith((".", ":"))
 
 
+@every(SOURCES)
+def test_every_file_is_shorter_than_350_lines_and_every_function_fits_on_a_screen(
+    module: str,
+) -> None:
+    assert len(SOURCES[module].read_text().splitlines()) < 350
+    for node in ast.walk(trees()[module]):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert (node.end_lineno or 0) - node.lineno < 45, node.name
+
+
 def test_only_the_command_line_ends_the_process() -> None:
     for module, path in SOURCES.items():
         if room_of(module) not in ("cli", "__main__"):
