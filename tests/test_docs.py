@@ -296,6 +296,16 @@ def test_every_file_that_a_page_for_contributors_names_is_there(page: Path) -> N
         assert (ROOT / name).exists() or (ROOT / "ofu_exporter" / name).exists(), name
 
 
+def test_every_name_of_the_code_that_a_page_for_contributors_has_is_in_it() -> None:
+    named = ROOT / "helm/ofu-exporter/files/alerts", ROOT / "ofu_exporter", ROOT / "tests/deploy"
+    files = [path for folder in named for end in ("*.py", "*.yaml") for path in folder.rglob(end)]
+    files += [ROOT / "pyproject.toml", ROOT / "mkdocs.yml"]
+    code = {word for path in files for word in re.findall(r"\w+", path.read_text())}
+    for page in FOR_CONTRIBUTORS:
+        names = re.findall(r"`([A-Za-z]\w*)(?:\([^`]*\))?`", page.read_text())
+        assert [name for name in names if name not in code] == [], page
+
+
 @every(MEASURED)
 def test_every_file_that_a_page_of_measurements_names_is_there(page: Path) -> None:
     for name in re.findall(

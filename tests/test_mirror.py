@@ -153,6 +153,14 @@ def test_every_exception_is_there_and_is_one() -> None:
         assert not (PACKAGE / folder).exists(), folder
 
 
+def test_every_folder_that_is_no_rooms_is_explained_to_contributors() -> None:
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir()} - {"__pycache__"}
+    page = (TESTS.parent / "CONTRIBUTING.md").read_text()
+    others = [name for name in folders if not (PACKAGE / name).exists()]
+    assert "doubles" in others
+    assert [name for name in others if f"`tests/{name}" not in page] == []
+
+
 def test_a_file_that_tests_nothing_of_the_package_is_found() -> None:
     for name in ("ofu/test_tick.py", "flops/families/test_families.py", "test_settings.py"):
         assert is_of_a_file(Path(name)), name
