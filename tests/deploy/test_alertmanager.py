@@ -22,6 +22,8 @@ EXAMPLE = ROOT / "deploy" / "alertmanager" / "alertmanager.yaml"
 RULE_TESTS = Path(__file__).parent / "alerts"
 FILES = {the_alert(path)["alert"]: path for path in ALERTS}
 
+MATCHERS = ("source_matchers", "target_matchers")
+
 Labels = dict[str, str]
 Firing = tuple[str, Labels]
 
@@ -42,6 +44,18 @@ def labels(firing: Firing) -> Labels:
     assert place.keys() <= {*seen, "cluster"}, f"{name} is never about such a place"
     own = {key: value for key, value in seen.items() if key != "cluster"}
     return {**own, **place, **the_alert(FILES[name])["labels"], "alertname": name}
+
+
+def test_the_page_of_alerts_has_the_alerts_that_are_quiet() -> None:
+    """Of all alerts of a place it names none."""
+    page = (ROOT / "docs" / "alerts.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.+) of its (\w+) \|$", page, re.MULTILINE)
+    place = {"cluster": "cluster", "instance": "node", "job_id": "job"}
+    rules = [
+        [*(re.findall(r"Ofu\w+", rule[of][0]) for of in MATCHERS), place[rule["equal"][-1]]]
+        for rule in read_yaml(EXAMPLE)["inhibit_rules"]
+    ]
+    assert [[[one], re.findall(r"Ofu\w+", quiet), at] for one, quiet, at in rows] == rules
 
 
 def ask(address: str, alerts: list[Any] | None = None) -> Any:
