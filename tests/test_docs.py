@@ -262,6 +262,17 @@ def test_every_variable_in_the_documentation_is_a_setting() -> None:
             assert name in known | {"OFU_CONFIG", "OFU_AGENT", "OFU_RUN"}, f"{page.name}: {name}"
 
 
+def test_every_variable_of_the_client_and_the_scripts_is_documented_and_no_other() -> None:
+    def named(*paths: Path) -> set[str]:
+        texts = "".join(path.read_text() for path in paths)
+        return {*re.findall(r"\bOFU_EXPORTER_[A-Z_]*[A-Z]\b", texts)}
+
+    scripts = (ROOT / "deploy" / "slurm").glob("*.sh")
+    used = named(*(ROOT / "ofu_exporter").rglob("*.py"), *scripts)
+    assert "OFU_EXPORTER_LINGER" in used
+    assert named(ROOT / "README.md", *DOCS.glob("*.md")) == used
+
+
 @every(MARKDOWN)
 def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
     for target in links(page):
