@@ -317,8 +317,8 @@ def test_every_name_of_the_code_that_a_page_for_contributors_has_is_in_it() -> N
         assert [name for name in names if name not in code] == [], page
 
 
-@every(MEASURED)
-def test_every_file_that_a_page_of_measurements_names_is_there(page: Path) -> None:
+@every([*MEASURED, *MARKDOWN])
+def test_every_file_of_the_project_that_a_page_names_is_there(page: Path) -> None:
     for name in re.findall(
         r"`((?:tests|docs|deploy|helm|ofu_exporter)/[\w./-]+)`", page.read_text()
     ):
