@@ -175,6 +175,14 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
         assert [name for name in documented if f"`{name}`" not in text] == [], f"not in {page}"
 
 
+def test_what_a_finding_means_and_an_option_of_a_driver_does_is_one_sentence() -> None:
+    texts = {kind.name: kind.meaning for kind in kinds()}
+    for model in option_models().values():
+        texts |= {name: field.description or "" for name, field in model.model_fields.items()}
+    sentence = re.compile(r"[A-Z](?:(?![.!?] [A-Z]).)*\.")
+    assert [name for name, text in texts.items() if not sentence.fullmatch(text)] == []
+
+
 def test_every_metric_named_in_the_documentation_exists() -> None:
     known = {spec.shown_name for spec in names.every_metric()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
