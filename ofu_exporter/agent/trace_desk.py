@@ -226,6 +226,7 @@ class TraceDesk:
             old, request.told = request.told, {}
             request.untold = {each: _new_file(self.folder) for each in old}
             request.began, request.state, request.arrived = time.monotonic(), "waiting", []
+            request.detail = ""
         for path in old.values():
             trace_files.delete(path)
 

@@ -15,7 +15,6 @@ import stat
 import struct
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from ofu_exporter.agent import trace_files
@@ -64,9 +63,8 @@ class TraceSocket:
 
     def _sweep(self) -> None:
         trace_files.sweep_traces(self._desk.folder, time.time())
-        if self._folder:
-            with suppress(PermissionError):  # root's folder, which cannot be listed: root sweeps it
-                trace_files.sweep_sockets(self._folder)
+        if self._folder:  # one of root's cannot be listed: root sweeps it
+            trace_files.sweep_sockets(self._folder)
 
     def _take(self) -> None:
         """Answer one message, or wait for a while. The socket never blocks: Python would try for as long as that to

@@ -11,12 +11,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ofu_exporter.agent.trace_desk import NO_GPU_WORK
 from tests.helpers.agent import SIMULATED, Agent, agent, until
 from tests.helpers.in_process import call
 from tests.traces.test_daemon_messages import question
@@ -134,6 +135,7 @@ def test_a_first_file_without_events_is_asked_for_again(
     with traced(tmp_path, empty=empty) as running:
         answer = json.loads(ask(tmp_path, "--format", "json").stdout)
         assert (answer["trace"] is not None) == (outcome == "done")
+        assert answer["detail"] == ("" if outcome == "done" else NO_GPU_WORK)
         assert running.logged("it has no events, and is asked for once more")
         assert running.value("ofu_exporter_traces_total", outcome=outcome) == 1
         assert list((tmp_path / "t").iterdir()) == []
@@ -168,16 +170,28 @@ def test_without_processes_and_without_traces_it_says_so(tmp_path: Path) -> None
         assert "traces are off there" in call("trace", JOB, "--agent", running.url).stderr
 
 
+def test_gpus_that_are_no_numbers_are_refused() -> None:
+    done = call("trace", JOB, "--gpus", "0,all")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ofu-exporter: --gpus: '0,all' is not numbers with commas\n",
+    )
+
+
 def test_an_agent_that_is_killed_in_the_middle_leaves_its_socket_and_the_next_goes_on(
     tmp_path: Path,
 ) -> None:
     with traced(tmp_path) as running:
         running.kill()
         assert (tmp_path / "s" / "dynolog").is_socket()
+        gone = tmp_path / "s" / "dynoconfigclient1"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as of_a_process_that_ended:
+            of_a_process_that_ended.bind(str(gone))
         with agent(*flags(tmp_path)) as second:
             until(lambda: second.values("ofu_job_info", job_id=JOB))
             time.sleep(1.0)
             assert ask(tmp_path).returncode == 0
+            assert not gone.exists()
 
 
 def test_where_another_daemon_has_the_socket_it_is_said(tmp_path: Path) -> None:
@@ -188,6 +202,14 @@ def test_where_another_daemon_has_the_socket_it_is_said(tmp_path: Path) -> None:
             running.logs("another daemon (dynolog?) has it")
             until(lambda: running.values("ofu_job_info", job_id=JOB))
             assert "another daemon" in ask(tmp_path).stderr
+
+
+def test_where_another_daemon_has_the_abstract_name_it_is_said(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        with suppress(OSError):  # a daemon of this machine may have it
+            other.bind(b"\0dynolog\0")
+        with agent(*flags(tmp_path), "--trace-abstract-name") as running:
+            running.logs("the abstract name dynolog: another daemon (dynolog?) has it")
 
 
 def large(path: Path) -> None:
