@@ -42,9 +42,5 @@ class HistoryServer:
         """Why an answer since the last call of this had only a part of the data; empty where none was so."""
         return ""
 
-    def server_time(self) -> float:
-        """The server's clock. Raises QueryError."""
-        raise QueryError(QueryReason.REFUSED, f"{self.shown_url} have no clock")
-
     def close(self) -> None:
         """Let go of what is open."""

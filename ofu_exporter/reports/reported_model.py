@@ -182,6 +182,5 @@ def _model(body: ModelBody) -> flops.Model:
     """The model of a body. Raises ConfigError."""
     if isinstance(body.recipe, Recipe):
         return body.recipe.model()
-    if body.config is None:
-        raise ConfigError(f"recipe {body.recipe!r} was not looked up")
+    assert body.config is not None  # with_recipe has looked up a recipe that is named
     return flops.read(body.config, body.ignore_fields)

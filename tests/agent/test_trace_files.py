@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,17 +122,42 @@ def test_where_a_folder_takes_no_acl_it_is_said(uid: int) -> None:
         assert "umask 077" in said
 
 
+def read_by(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the agent is told where this is the program that reads."""
+    made = folder / "ofu_exporter" / "traces"
+    made.mkdir(parents=True)
+    for each in (made, made.parent):
+        (each / "__init__.py").touch()
+    (made / "reader.py").write_text(code)
+    monkeypatch.syspath_prepend(str(folder))
+    return trace_files.read(os.getuid(), [folder / "none"])
+
+
 def test_the_process_that_reads_has_the_modules_of_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where these are on a path that only the agent has, as with PYTHONPATH."""
-    made = tmp_path / "ofu_exporter" / "traces"
-    made.mkdir(parents=True)
-    for folder in (made, made.parent):
-        (folder / "__init__.py").touch()
-    (made / "reader.py").write_text("""print('{"unread": {}}')""")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert trace_files.read(os.getuid(), [tmp_path / "none"]) == {"unread": {}}
+    assert read_by("""print('{"unread": {}}')""", tmp_path, monkeypatch) == {"unread": {}}
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("raise MemoryError", "it takes more memory than a node gives"),
+        ("raise OSError('no\\nluck')", "luck"),
+        ("raise SystemExit(3)", "it ended with 3"),
+        ("print(' ' * (1 << 20))", "its reader gave no answer"),
+        ("print([])", "its reader gave no answer"),
+        ("import time; time.sleep(9)", "it took more than 0.1 s"),
+    ],
+)
+def test_a_process_that_gives_no_answer_is_said(
+    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "sleep" in code:
+        monkeypatch.setattr(trace_files, "READ_SECONDS", 0.1)
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        read_by(code, tmp_path, monkeypatch)
 
 
 def test_a_file_beside_the_agent_is_no_module_of_python(

@@ -78,6 +78,14 @@ def test_every_option_says_what_it_does() -> None:
         assert [each.name for each in options if not each.help] == [], ctx.command_path
 
 
+def test_a_default_that_an_option_names_is_its_own() -> None:
+    for command, ctx in commands(cli, click.Context(cli, info_name="ofu-exporter")):
+        for each in command.params:
+            says = getattr(each, "help", None) or ""
+            if "Default: " in says and each.default and isinstance(each.default, str | int | float):
+                assert says.endswith(f" {each.default}."), (ctx.command_path, each.name)
+
+
 def test_every_command_takes_help_all() -> None:
     for command, _ in commands(cli, click.Context(cli, info_name="ofu-exporter")):
         shown(command, "--help-all")

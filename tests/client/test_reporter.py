@@ -350,6 +350,18 @@ def test_several_threads_may_report() -> None:
         assert reporter.counts["refused"] == 0
 
 
+def test_a_call_waits_a_moment_for_that_of_another_thread_and_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with report_agent() as agent, reporting(agent.url) as reporter:
+        with reporter._lock:
+            other = threading.Thread(target=reporter.report, kwargs={"mfu": 0.4})
+            other.start()
+            other.join()
+        assert reporter.counts["dropped"] == 1
+    assert "another thread is reporting" in caplog.text
+
+
 # What it says of trouble
 
 

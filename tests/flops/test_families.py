@@ -134,6 +134,7 @@ def test_adding_a_family_is_adding_a_file(tmp_path: Path) -> None:
         ("deepseek-v3", {"mlp_bias": True}, "mlp_bias true is not known"),
         ("deepseek-v3", {"first_k_dense_replace": 62}, "more dense layers than layers"),
         ("jamba-v0.1", {"attn_layer_offset": 8}, "the offset must be below the period"),
+        ("gpt-oss-20b", {"sliding_window": None}, "sliding layers without a window"),
         ("llama-3-8b", {"use_bidirectional_attention": True}, "true makes it an encoder"),
         (
             "qwen3-next-80b-a3b",
@@ -147,6 +148,16 @@ def test_adding_a_family_is_adding_a_file(tmp_path: Path) -> None:
 )
 def test_what_is_not_known_is_named(name: str, changed: dict[str, object], message: str) -> None:
     assert message in refusal(config(name, **changed))
+
+
+def test_the_heads_of_mamba_2_fill_its_inner_width() -> None:
+    """Twice the hidden size, where the configuration gives no other."""
+    small = {"architectures": ["Mamba2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 3}
+    small |= {"num_heads": 8, "head_dim": 16, "n_groups": 2, "state_size": 16, "conv_kernel": 4}
+    small |= {"vocab_size": 320}
+    assert flops.read(small).layers == 3
+    assert flops.read({**small, "num_heads": 4, "expand": 1}).layers == 3
+    assert "heads must fill the inner width" in refusal({**small, "num_heads": 4})
 
 
 def test_a_configuration_inside_another_is_known_by_its_model_type() -> None:

@@ -25,14 +25,19 @@ def test_predictions_are_left_out_with_a_warning() -> None:
             "bert-base-uncased",
             "model",
             {"counting": flops.Counting(causal=True)},
-            "both directions",
+            "attends in both directions; leave --causal out",
         ),
-        ("deepseek-v3", "palm", {"counting": flops.Counting(predictions=True)}, "does not count"),
+        (
+            "deepseek-v3",
+            "palm",
+            {"counting": flops.Counting(predictions=True)},
+            "^predictions: convention palm does not count multi-token prediction$",
+        ),
         (
             "llama-3-8b",
             "palm",
             {"passes": flops.Passes(frozen=frozenset({"model"}))},
-            "does not count",
+            "does not count frozen parts or adapters; use convention model",
         ),
     ],
 )

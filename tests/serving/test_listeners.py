@@ -77,6 +77,16 @@ def test_a_port_alone_is_that_of_both_families() -> None:
             socket.create_connection((host, port), 5).close()
 
 
+def test_a_port_alone_is_that_of_ipv4_where_the_kernel_has_no_ipv6(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel refuses a family that it does not have."""
+    monkeypatch.setattr(socket, "AF_INET6", 99)
+    with listen(":0") as bound:
+        assert bound.family == socket.AF_INET
+        socket.create_connection(("127.0.0.1", bound.getsockname()[1]), 5).close()
+
+
 def test_everybody_on_the_node_may_connect(tmp_path: Path) -> None:
     path = tmp_path / "run" / "reports.sock"
     before = os.umask(0o077)

@@ -224,6 +224,14 @@ def test_a_trace_beyond_its_limits_is_refused_in_a_sentence(
         job.read([path], limits)
 
 
+def test_kernels_more_than_a_day_apart_are_of_no_one_trace(tmp_path: Path) -> None:
+    maker = Maker()
+    maker.kernel(PRODUCT, 300)
+    maker.kernel(PRODUCT, 300, after=2 * 86400e6)
+    with pytest.raises(ConfigError, match=r"two\.json: its kernels are more than a day apart"):
+        read(maker.write(tmp_path / "two.json"))
+
+
 def test_of_thousands_of_files_it_is_said_in_few_lines_why_they_were_not_read(
     tmp_path: Path,
 ) -> None:

@@ -57,6 +57,17 @@ def test_flops_per_cycle_come_out(trials: list[Trial]) -> None:
         assert each.row_flops_per_cycle_per_sm == each.whole
 
 
+def test_without_sms_or_a_busy_window_there_is_no_domain(trials: list[Trial]) -> None:
+    assert found(trials, replace(card(trials), sm_count=None), {}) == {}
+    idle = [
+        replace(trial, readings=tuple(replace(each, tensor_active=0.1) for each in trial.readings))
+        if trial.product.precision == "fp8"
+        else trial
+        for trial in trials
+    ]
+    assert found(idle, card(trials), {}).keys() == {"bf16", "int8", "fp64"}
+
+
 def test_the_two_domains_run_to_different_clocks(trials: list[Trial]) -> None:
     domains = found(trials, card(trials), {})
     assert domains["bf16"].highest_clock_hz == pytest.approx(1830e6, rel=0.002)

@@ -104,6 +104,11 @@ def test_flagged_jobs_are_marked_and_each_name_is_written_once() -> None:
     assert picture(drawn_of(many)).count('class="label"') <= MOST_LABELS
 
 
+def test_where_no_job_reports_there_is_nothing_to_compare() -> None:
+    job = dot("quiet", 0.3, 0.3, 1.0, is_flagged=False)
+    assert scatter([job.model_copy(update={"mfu": None})]) is None
+
+
 def test_of_very_many_jobs_the_flagged_and_the_large_are_drawn() -> None:
     dots = [dot("x", 0.3, 0.3, float(n), is_flagged=False) for n in range(MOST_DOTS + 50)]
     drawn = picture(drawn_of([*dots, dot("bad", 0.1, 0.9, 0.1, is_flagged=True)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -78,6 +79,13 @@ def test_the_slugs_are_stable_and_one_each() -> None:
     assert {*PROMISED} <= {*slugs}
     assert len(slugs) == len({*slugs})
     assert all(re.fullmatch("[a-z0-9_]+", slug) for slug in slugs)
+
+
+def test_of_causes_that_fit_alike_the_likelier_comes_first(
+    golden: Callable[[str, str], None],
+) -> None:
+    ranked = sorted(causes(), key=lambda each: (each.rarity, each.slug))
+    golden("rarities.txt", "".join(f"{each.rarity:g} {each.slug}\n" for each in ranked))
 
 
 SPARSE_HALF = {**QWEN_MOE.config, "mlp_only_layers": [*range(24)], "intermediate_size": 2048}

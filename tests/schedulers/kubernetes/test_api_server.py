@@ -115,6 +115,14 @@ def test_an_api_server_that_is_not_the_clusters_is_not_believed(bench: Bench, fo
         other.stop()
 
 
+def test_outside_of_a_cluster_it_is_said_which_variable_is_missing(tmp_path: Path) -> None:
+    with (
+        pytest.raises(SchedulerError, match="KUBERNETES_SERVICE_HOST is not set"),
+        asking.ApiServer(tmp_path, {}, SOON).connected(),
+    ):
+        pass
+
+
 def test_the_token_is_read_anew(bench: Bench) -> None:
     """Kubernetes replaces it about once an hour."""
     bench.api.add(doubles.pod("p", {"ray.io/cluster": "ray"}))

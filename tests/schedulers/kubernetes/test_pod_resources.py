@@ -128,8 +128,7 @@ Pretence = tuple[Impostor, driver.Scheduler]
         (b"", SchedulerReason.UNREACHABLE),
         (SETTINGS, SchedulerReason.UNREACHABLE),
         (OK_START + data(bytes(5)), SchedulerReason.UNREACHABLE),
-        (SETTINGS + frame(3, 0, 1, bytes(3) + b"\x07"), SchedulerReason.UNREACHABLE),
-        (SETTINGS + frame(7, 0, 0, bytes(8)), SchedulerReason.UNREACHABLE),
+        (SETTINGS + frame(6, 0, 0, bytes(3)), SchedulerReason.BAD_ANSWER),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", SchedulerReason.UNREACHABLE),
         (SETTINGS + headers((":status", "404"), is_end=True), SchedulerReason.BAD_ANSWER),
         (SETTINGS + headers((":status", "200"), is_end=True), SchedulerReason.BAD_ANSWER),
@@ -154,6 +153,15 @@ def test_what_a_server_may_say_instead(
     with pytest.raises(SchedulerError) as caught:
         scheduler.claims()
     assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("last", [frame(3, 0, 1, bytes(3) + b"\x07"), frame(7, 0, 0, bytes(8))])
+def test_a_server_that_breaks_off_is_not_asked_on(impostor: Pretence, last: bytes) -> None:
+    server, scheduler = impostor
+    server.say(SETTINGS + last)
+    with pytest.raises(SchedulerError, match="the server broke off") as caught:
+        scheduler.claims()
+    assert caught.value.reason is SchedulerReason.UNREACHABLE
 
 
 def test_a_name_that_is_no_text_costs_its_own_pod_only(impostor: Pretence) -> None:

@@ -139,6 +139,17 @@ def test_every_code_has_a_reason_and_an_unknown_one_is_a_failure() -> None:
     ]
 
 
+def test_a_node_without_the_library_has_the_reason_of_the_loader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(libdcgm, "SONAMES", ("libnone.so.4", "libnone.so.3"))
+    with pytest.raises(
+        libdcgm.RefusedError, match=r"libnone\.so\.4: .*; libnone\.so\.3: "
+    ) as caught:
+        libdcgm.Library()
+    assert caught.value.reason is Reason.NO_LIBRARY
+
+
 def test_a_call_that_an_older_library_lacks_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
