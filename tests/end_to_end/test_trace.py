@@ -44,6 +44,10 @@ def flags(folder: Path) -> tuple[str, ...]:
     )
 
 
+def example(path: Path) -> None:
+    path.write_bytes(gzip.decompress(EXAMPLE.read_bytes()))
+
+
 class Process(threading.Thread):
     """Asks each 0.2 s as PyTorch does, and writes the example where it is told to."""
 
@@ -53,9 +57,7 @@ class Process(threading.Thread):
         job: int = int(JOB),
         pid: int = 4711,
         empty: int = 0,
-        write: Callable[[Path], object] = lambda path: path.write_bytes(
-            gzip.decompress(EXAMPLE.read_bytes())
-        ),
+        write: Callable[[Path], object] = example,
     ) -> None:
         """The first `empty` files have no events; `write` makes what comes where a file is to be."""
         super().__init__(daemon=True)
@@ -104,7 +106,11 @@ def ask(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_job_is_traced_and_its_page_says_what_was_found(tmp_path: Path) -> None:
-    with traced(tmp_path, processes=10) as running:
+    def record(path: Path) -> None:
+        time.sleep(2.0)  # as long as a trace takes, so that windows end meanwhile
+        example(path)
+
+    with traced(tmp_path, processes=10, write=record) as running:
         done = ask(tmp_path, "--format", "json")
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
