@@ -136,29 +136,26 @@ def read(uid: int, files: Sequence[Path]) -> dict[str, Any]:
     """What a process of its own reads in files of a user. Raises OSError and ValueError."""
     path = repr([*sys.path, str(Path(__file__).parents[2])])
     command = [sys.executable, "-I", "-S", "-c", _READER, path, str(uid), *map(str, files)]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        env={},
-    )
     try:
-        out, err = child.communicate(timeout=READ_SECONDS)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd="/",
+            env={},
+            timeout=READ_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"it took more than {READ_SECONDS:g} s") from error
-    finally:
-        child.kill()
-        child.wait()
-    if child.returncode:
-        last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [
-            f"it ended with {child.returncode}"
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [
+            f"it ended with {done.returncode}"
         ]
         raise ValueError(
             "it takes more memory than a node gives" if "MemoryError" in last[0] else last[0][:200]
         )
-    answer = json.loads(out) if len(out) <= MOST_ANSWER else None
+    answer = json.loads(done.stdout) if len(done.stdout) <= MOST_ANSWER else None
     if not isinstance(answer, dict):
         raise ValueError("its reader gave no answer")
     return answer
