@@ -57,7 +57,7 @@ def test_what_was_planted_stands_in_do_first_with_its_hours(month: FleetReport) 
     wrong = next(row for row in month.actions if row.kind == "wrong_number")
     assert wrong.who == "moe-pretrain of grace"
     assert wrong.what == "reported an MFU that the GPUs cannot have done"
-    assert "full_attention_counted" in wrong.why
+    assert "attention is causal, and the count takes every pair" in wrong.why
     assert not any("chat-serving" in row.who for row in month.actions)  # its memory is busy
     hours = [row.gpu_hours for row in month.actions if row.gpu_hours is not None]
     assert hours == sorted(hours, reverse=True)

@@ -14,6 +14,9 @@ from ofu_exporter.fleet.reports.figures import counted, gpu_count, hours, points
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.reachable import busy_gap, unused
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
+from ofu_exporter.fleet.reports.words import cause_meanings
+from ofu_exporter.support.durations import lasting
+from ofu_exporter.traces import findings
 from ofu_exporter.values.losses import known_sum
 
 LEAST_GAP = 0.2
@@ -163,7 +166,7 @@ def restarts(report: FleetReport) -> Iterator[Action]:
             continue
         lost = sum(each.gpu_hours for each in rows)
         count = round(sum(each.restarts for each in rows))
-        each_took = "" if not job.gpus else f", {hours(lost / job.gpus / count)} hours each time"
+        each_took = "" if not job.gpus else f", {lasting(3600 * lost / job.gpus / count)} each time"
         yield Action(
             who=jobs_named([job]),
             what="restarted once" if count == 1 else f"restarted {count:,} times",
@@ -198,16 +201,25 @@ def traced(report: FleetReport) -> Iterator[Action]:
     for rows in by_name(proven):
         worst = max(rows, key=_ratio)
         lost = sum(row.observed_gpu_hours * _ratio(row) for row in rows)
+        meaning, remedy = _explained(worst.finding)
         yield Action(
             who=jobs_named(rows),
-            what=f"lost up to {share(worst.finding_ratio)} of the traced time to {worst.finding}",
-            why="Traces prove it; the hours are those if all of the time is like that.",
-            next=f"docs/where.md says what helps; {command(report, worst)} shows the job.",
+            what=f"lost up to {share(worst.finding_ratio)} of the traced time ({worst.finding})",
+            why=f"{meaning}Traces prove it; the hours are those if all of the time is like that.",
+            next=f"{remedy} {command(report, worst)} shows the job.",
             link="docs/where.md",
             rows=rows,
             gpu_hours=lost,
             cost=price_of(rows, lost),
         )
+
+
+def _explained(finding: str | None) -> tuple[str, str]:
+    """What a finding means, and what helps; one of a newer agent may not be known."""
+    for kind in findings.kinds():
+        if kind.name == finding:
+            return f"{kind.meaning} ", f"What helps: {kind.remedy}"
+    return "", "docs/where.md says what helps."
 
 
 def _ratio(row: JobRow) -> float:
@@ -219,12 +231,13 @@ def wrong_number(report: FleetReport) -> Iterator[Action]:
     """Jobs that report an MFU above what their GPUs did."""
     for rows in by_name(row for row in report.jobs if is_flagged(row)):
         first = rows[0]
-        cause = f"; likeliest cause: {first.cause}" if first.cause else ""
+        cause = cause_meanings(first) or first.cause
+        likeliest = f" Likeliest: {cause}." if cause else ""
         numbers = f"--mfu {share(first.mfu)} --ofu {share(first.ofu_compared)}"
         yield Action(
             who=jobs_named(rows),
             what="reported an MFU that the GPUs cannot have done",
-            why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU{cause}. "
+            why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU.{likeliest} "
             "No hours are lost, but plans are made by this number.",
             next=f"Correct the count: `ofu-exporter explain {numbers}` says how.",
             link="docs/explain.md",

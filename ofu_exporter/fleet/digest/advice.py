@@ -11,7 +11,8 @@ from ofu_exporter.fleet.reports.figures import counted, hours, points
 from ofu_exporter.fleet.reports.funnel import ADVICE, lost_hours
 from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
-from ofu_exporter.flops.causes import Side, causes
+from ofu_exporter.fleet.reports.words import cause_meanings, causes_of
+from ofu_exporter.flops.causes import Side
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
@@ -134,13 +135,12 @@ def _of_report(row: JobRow) -> str:
 
 def _cause(row: JobRow) -> str:
     """The likeliest cause in the words of `explain`, and how to find the others."""
-    slugs = (row.cause or "").split("+")
-    named_causes = [cause for slug in slugs for cause in causes() if cause.slug == slug]
+    named_causes = causes_of(row)
     numbers = f"--mfu {percent(row.mfu)} --ofu {percent(row.ofu_compared)}"
     ask = f"`ofu-exporter explain {numbers}` with the model's configuration says what fits ({_CAUSE_PAGE})."
     if not named_causes:
         return f"No likeliest cause is known. {ask}"
-    meanings = "; and ".join(cause.meaning for cause in named_causes)
+    meanings = cause_meanings(row)
     if all(cause.side is Side.HARDWARE for cause in named_causes):
         return f"Likeliest: {meanings}. Then nothing has to be corrected. {ask}"
     return f"Likeliest: {meanings}. {ask}"

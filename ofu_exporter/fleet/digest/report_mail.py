@@ -39,7 +39,7 @@ class ReportSender:
 
 
 def subject(report: FleetReport) -> str:
-    mark = "[SIMULATED] " if report.headline.startswith("SIMULATED") else ""
+    mark = "[SIMULATED] " if report.mark else ""
     days = f"{report.time.start[:10]} to {report.time.end[:10]}"
     return f"{mark}GPU fleet, {days}: OFU {figures.share(report.ofu)}"
 

@@ -54,7 +54,7 @@ def beside(step: ChainStep) -> str:
     if step.factor == "capacity":
         return ""
     then = "" if step.ratio_before is None else f", in the last period {percent(step.ratio_before)}"
-    return f" ({before(step)} of the step before{then})"
+    return f"{before(step)} of the step before{then}"
 
 
 def chain_table(steps: Sequence[ChainStep], currency: str) -> TextTable:

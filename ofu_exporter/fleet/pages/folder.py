@@ -64,10 +64,8 @@ class KeptPage(NamedTuple):
     @property
     def period(self) -> str:
         """Its days, with the times where they are not those of midnight."""
-        times = [f"{each[:10]} {each[11:13]}:{each[13:15]}" for each in self.name.split("_")]
-        if all(each.endswith(" 00:00") for each in times):
-            times = [each[:10] for each in times]
-        return " to ".join(times)
+        start, end = (f"{each[:13]}:{each[13:]}" for each in self.name.split("_"))
+        return figures.period(start, end)
 
 
 def keep_page(report: FleetReport, page: bytes, folder: Path) -> Path:
@@ -121,7 +119,7 @@ def numbers_of(report: FleetReport) -> PageNumbers:
     return PageNumbers(
         start=report.time.start,
         end=report.time.end,
-        mark=report.headline.startswith("SIMULATED"),
+        mark=bool(report.mark),
         delivered=steps["effective"].share,
         ofu=report.total.ofu,
         gpu_hours=steps["installed"].gpu_hours,

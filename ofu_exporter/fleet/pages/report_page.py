@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.pages import pictures, report_text, served_tables, tables
-from ofu_exporter.fleet.pages.chain_tables import WORDS, beside
+from ofu_exporter.fleet.pages.chain_tables import WORDS, beside, chain_words
 from ofu_exporter.fleet.pages.document import Document
 from ofu_exporter.fleet.pages.group_table import of_groups, signed_points
 from ofu_exporter.fleet.pages.pictures import PictureLine, TimeAxis, TimePicture, over_time
@@ -15,16 +15,21 @@ from ofu_exporter.fleet.pages.tables import facts
 from ofu_exporter.fleet.reports import figures
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor
 from ofu_exporter.fleet.reports.figures import counted
-from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
-from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
+from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_words
+from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, StepName, WaterfallStep
 from ofu_exporter.fleet.reports.job_rows import unix
+from ofu_exporter.fleet.reports.notes import NOBODY, largest_losses
 from ofu_exporter.fleet.reports.reachable import DEFINITION
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.support.documentation import address
 from ofu_exporter.support.drawing import Drawing
+from ofu_exporter.support.percent import percent
 from ofu_exporter.support.templates import render
+from ofu_exporter.values.text import first_names
 
 MOST_PAGE_ROWS = 600
+MOST_CLUSTERS = 5
+"""Whose names stand in the title."""
 _WORKS = 0.001
 """A GPU is idle below this OFU."""
 _PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
@@ -36,6 +41,8 @@ StepBar = Mapping[str, object]
 
 def page(report: FleetReport, changes: Document | None = None) -> str:
     """The whole file. `changes` stands in it where somebody has looked for them."""
+    steps, factors = {step.name: step for step in report.funnel}, [*_chain(report)]
+    pictured = {f"{tables.covered(report.time)}.", chain_words(report.chain) if factors else ""}
     sections = [
         *tables.details(report, MOST_PAGE_ROWS),
         *served_tables.sections(report, MOST_PAGE_ROWS),
@@ -45,13 +52,19 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         title=_title(report),
         report=report,
         period=tables.covered(report.time),
-        facts=" ".join(each for each in facts(report) if each != f"{tables.covered(report.time)}."),
-        first=[(row, report_text.gain(row, report.currency)) for row in report.actions],
+        clusters=first_names(
+            [row.cluster for row in report.clusters if row.cluster], MOST_CLUSTERS
+        ),
+        parts_page=PAGE,
+        losses=largest_losses(report.funnel, report.total),
+        nobody=NOBODY if steps["effective"].share is None else "",
+        facts=" ".join(each for each in facts(report) if each not in pictured),
+        first=[(row, report_text.gains(row, report.currency)) for row in report.actions],
         address=address,
         nothing_to_do=report_text.NOTHING_TO_DO,
         definition=DEFINITION,
-        tiles=[*_tiles(report)],
-        chain=[*_chain(report)],
+        tiles=[*_tiles(report, steps)],
+        chain=factors,
         funnel=[
             _bar(report, step, step.name, step.meaning, is_part=step.name in _PARTS)
             for step in report.funnel
@@ -79,8 +92,7 @@ class _Tile(NamedTuple):
     trend: Drawing | None = None
 
 
-def _tiles(report: FleetReport) -> Iterator[_Tile]:
-    steps = {step.name: step for step in report.funnel}
+def _tiles(report: FleetReport, steps: Mapping[StepName, FunnelStep]) -> Iterator[_Tile]:
     change = report.delivered_change
     note = "" if change is None else f"{signed_points(change)} points on the period before"
     trend = pictures.sparkline([each.delivered_ratio for each in report.periods])
@@ -114,22 +126,30 @@ def _title(report: FleetReport) -> str:
     return title if report.ofu is None else f"{title}: OFU {report.ofu:.1%}"
 
 
-_CHAIN: Mapping[Factor, str] = {
-    "capacity": "installed",
-    "allocated": "held",
-    "together": "active",
-    "progress": "active",
-    "ofu": "effective",
+_CHAIN: Mapping[Factor, tuple[str, str]] = {
+    "capacity": ("installed", "capacity"),
+    "allocated": ("held", "held by jobs"),
+    "together": ("active", "all GPUs of a job at once"),
+    "progress": ("active", "made progress"),
+    "ofu": ("effective", "of the peak, at an OFU of"),
 }
-"""The step of the funnel whose colour a factor of the chain has."""
+"""The step of the funnel whose colour a factor of the chain has, and its name on the page."""
 
 
 def _chain(report: FleetReport) -> Iterator[StepBar]:
     """The factors, where more is known than the funnel tells."""
     for step in report.chain if len(report.chain) > 3 else ():
-        name = "OFU" if step.factor == "ofu" else step.factor
-        bar = _bar(report, step, name, WORDS[step.factor] + beside(step))
-        yield {**bar, "kind": _CHAIN[step.factor]}
+        kind, name = _CHAIN[step.factor]
+        if step.factor == "ofu":
+            name = f"{name} {percent(step.ratio)}"
+        meaning = "" if step.factor == "allocated" else WORDS[step.factor]
+        bar = _bar(report, step, name, meaning)
+        yield {
+            **bar,
+            "kind": kind,
+            "beside": beside(step),
+            "top": f"{100 * (1 - min(1.0, step.share or 0.0)):.2f}",
+        }
 
 
 def _waterfall(report: FleetReport) -> Iterator[StepBar]:

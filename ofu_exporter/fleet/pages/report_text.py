@@ -77,8 +77,13 @@ def do_first(report: FleetReport) -> ReportSection:
 
 def gain(row: ActionRow, currency: str) -> str:
     """What an action gives back, in words."""
+    return ", ".join(gains(row, currency))
+
+
+def gains(row: ActionRow, currency: str) -> list[str]:
+    """The same as one or two parts, the money first."""
     if row.kind == "wrong_number":
-        return "wrong number"
+        return ["wrong number"]
     paid = [] if row.cost is None else [money(row.cost, currency)]
     gained = [] if row.gpu_hours is None else [f"{hours(row.gpu_hours)} GPU-hours"]
-    return ", ".join([*paid, *gained]) or "not counted"
+    return [*paid, *gained] or ["not counted"]

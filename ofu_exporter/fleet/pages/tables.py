@@ -14,6 +14,7 @@ from ofu_exporter.fleet.reports.figures import (
     gpus,
     hours,
     money,
+    period,
     points,
     rounded,
     share,
@@ -67,8 +68,9 @@ def facts(report: FleetReport) -> Iterator[str]:
 
 
 def covered(time: AskedTime) -> str:
+    days = period(time.start, time.end)
     share_covered = percent(time.covered_ratio)
-    return f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {share_covered} of it covered by data"
+    return f"{days} ({counted(time.hours, 'hour')}), {share_covered} of it covered by data"
 
 
 def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:

@@ -35,6 +35,14 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def period(start: str, end: str) -> str:
+    """Two ISO times in UTC as days, with the times where one is not midnight."""
+    days = f"{start[:10]} to {end[:10]}"
+    if (start[11:16], end[11:16]) == ("00:00", "00:00"):
+        return days
+    return f"{start[:10]} {start[11:16]} to {end[:10]} {end[11:16]} UTC"
+
+
 def points(value: float | None) -> str:
     """A difference of ratios in percentage points."""
     return NONE if value is None else rounded(100 * value, 1)

@@ -72,6 +72,7 @@ def fleet_report(
         remarks += chain_notes(factors, of_progress, bool(history.raw))
     return FleetReport(
         **_of_reading(reader),
+        mark=history.mark.strip(),
         headline=history.mark + report_headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,

@@ -26,12 +26,15 @@ _UNUSED = ("free", "unknown", "unmeasured", "idle")
 _WORTH_TELLING = 0.01
 
 
+NOBODY = "No job held a GPU in this time, as far as is known."
+
+
 def report_headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str) -> str:
     """What share of the peak was delivered, where most of the rest went, and how many jobs report too much."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
     effective = by_name["effective"].share
     if effective is None:
-        return "No job held a GPU in this time, as far as is known."
+        return NOBODY
     is_counted = bool(by_name["installed"].gpu_hours)
     whose, its = (
         ("The fleet delivered", "its") if is_counted else ("The known GPUs delivered", "their")
@@ -41,18 +44,28 @@ def report_headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str)
     if cost is not None:
         gain = "" if back is None else f"; {back:,.0f} {currency} of that can be had back"
         text += f" The GPU-hours cost {cost:,.0f} {currency}{gain}."
+    if total.flagged_jobs:
+        jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
+        text += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
+    return f"{text} {largest_losses(steps, total)}".rstrip()
+
+
+def largest_losses(steps: Sequence[FunnelStep], total: GroupRow) -> str:
+    """Where most of the rest of the peak went, and what jobs lost most to; empty where nobody held a GPU."""
+    by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
+    effective, text = by_name["effective"].share, ""
+    if effective is None:
+        return text
     losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
     losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
     largest = max(losses, key=lambda name: losses[name])
     if losses[largest] > 0:
-        text += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
+        share = percent(losses[largest])
+        text = f"The largest unused part of the peak is {_LOSSES[largest]} ({share}). "
     unclaimed = by_name["unclaimed"].share or 0.0
     if unclaimed >= _WORTH_TELLING:
-        text += f" In {percent(unclaimed)} of the GPU-hours GPUs were busy without a known job."
-    if total.flagged_jobs:
-        jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
-        text += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
-    return f"{text} {largest_loss(total)}".rstrip()
+        text += f"In {percent(unclaimed)} of the GPU-hours GPUs were busy without a known job. "
+    return f"{text}{largest_loss(total)}".rstrip()
 
 
 MOST_NAMES = 20

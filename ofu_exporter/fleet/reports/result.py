@@ -257,6 +257,10 @@ class FleetReport(ResultRow):
     source: Literal["agents", "dcgm-exporter"] = Field(
         default="agents", description="The exporter whose series were read."
     )
+    mark: str = Field(
+        default="",
+        description="Begins with SIMULATED where values are; empty where all were measured.",
+    )
     headline: str
     time: AskedTime
     clusters: list[ClusterRow]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ofu_exporter.fleet.history.served_result import ServedColumns
 from ofu_exporter.fleet.reports.figures import NONE, few, rounded, tokens
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.flops.causes import MfuCause, causes
 from ofu_exporter.values.reported import Verdict
 
 VERDICTS = {
@@ -23,6 +24,17 @@ def verdict_words(row: JobRow) -> str:
         return NONE
     words = VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
     return f"{words}: {row.cause}" if row.cause else str(words)
+
+
+def causes_of(row: JobRow) -> list[MfuCause]:
+    """The likeliest cause, or both causes of a pair; none where a newer agent named one that is not known here."""
+    slugs = (row.cause or "").split("+")
+    return [cause for slug in slugs for cause in causes() if cause.slug == slug]
+
+
+def cause_meanings(row: JobRow) -> str:
+    """The likeliest cause in the words of `explain`; empty where none is known."""
+    return "; and ".join(cause.meaning for cause in causes_of(row))
 
 
 def served_words(row: ServedColumns, currency: str) -> Iterator[str]:

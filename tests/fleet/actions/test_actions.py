@@ -22,10 +22,11 @@ GOOD = [job(f"good-{n}", f"user{n}", JobSums(500, 500, 200)) for n in range(8)]
 NOTEBOOK = job("nb", "marie", JobSums(2880, 2880, 0.0, idle=2880))
 HALVED = job("vla", "alan", JobSums(5760, 5760, 2304 * 0.34 + 3456 * 0.17))
 SWEEP = [job(f"sweep-{n}", "eve", JobSums(60, 60, 12)) for n in range(10)]
+WRONG_SUMS = JobSums(900, 900, 400, 900, 600, 400)
 WRONG = job(
     "moe",
     "grace",
-    JobSums(900, 900, 400, 900, 600, 400),
+    WRONG_SUMS,
     verdicts={"mfu_above_ofu": 3.0},
     causes={"sparse_peak": 2.0},
 )
@@ -194,7 +195,24 @@ def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_m
     assert [each.kind for each in found] == kinds
     for each in found:
         assert each.gpu_hours == pytest.approx(1000 * ratio)
-        assert each.what == f"lost up to {ratio:.1%} of the traced time to cpu_collectives"
+        assert each.what == f"lost up to {ratio:.1%} of the traced time (cpu_collectives)"
+        assert each.why.startswith(
+            "The GPU was idle while CPUs checked collectives with each other. "
+        )
+        assert each.next.startswith("What helps: Unset TORCH_DISTRIBUTED_DEBUG")
+
+
+def test_a_finding_or_a_cause_of_a_newer_agent_is_named_as_it_is() -> None:
+    made = job("vla", "alan", JobSums(1000, 1000, 400), findings={"of_2030": 0.3})
+    (of_trace,) = acted(*GOOD, made).actions
+    assert of_trace.what.endswith("(of_2030)")
+    assert of_trace.why.startswith("Traces prove it")
+    assert of_trace.next.startswith("docs/where.md says what helps. ")
+    newer = job(
+        "moe", "grace", WRONG_SUMS, verdicts={"mfu_above_ofu": 3.0}, causes={"of_2030": 2.0}
+    )
+    (of_report,) = acted(*GOOD, newer).actions
+    assert "Likeliest: of_2030. " in of_report.why
 
 
 def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
@@ -205,7 +223,7 @@ def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
     (action,) = first_actions(found.model_copy(update={"restarts": [row, more]}))
     assert (action.kind, action.gpu_hours, action.cost) == ("restarts", 12, 24)
     assert action.what == "restarted 3 times"
-    assert action.why == "Getting back to where it had been took 12 GPU-hours, 0.5 hours each time."
+    assert action.why == "Getting back to where it had been took 12 GPU-hours, 30 min each time."
 
 
 @pytest.mark.parametrize(

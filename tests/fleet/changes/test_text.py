@@ -85,7 +85,9 @@ def report(changes: list[ChangeRow], slow_rows: list[SlowRow]) -> ChangesReport:
     return ChangesReport(
         server="http://p",
         headline=changes_headline(changes, slow_rows, 12),
-        time=AskedTime(start="a", end="b", hours=336, covered_ratio=0.5),
+        time=AskedTime(
+            start="2025-12-27T00:00:00Z", end="2026-01-10T00:00:00Z", hours=336, covered_ratio=0.5
+        ),
         clusters=[],
         series=[KindRow(kind="name", tested=12, too_short=3, likeness=0.1)],
         report_level=0.01,

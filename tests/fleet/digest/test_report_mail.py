@@ -27,8 +27,9 @@ def page(tmp_path: Path) -> Path:
 def simulated() -> FleetReport:
     made = week(1)
     action = ACTION.model_copy(update={"who": "notebook of marie\x1b[31m", "cost": 21.0})
-    headline = f"SIMULATED, no GPU was measured. {made.headline}"
-    return made.model_copy(update={"headline": headline, "actions": [action]})
+    mark = "SIMULATED, no GPU was measured."
+    changed = {"mark": mark, "headline": f"{mark} {made.headline}", "actions": [action]}
+    return made.model_copy(update=changed)
 
 
 def test_a_mail_says_what_to_do_first_and_has_the_page(page: Path) -> None:

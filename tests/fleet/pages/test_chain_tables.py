@@ -38,8 +38,8 @@ def test_the_sentence_says_each_share_and_whether_it_was_progress() -> None:
 def test_a_ratio_stands_beside_that_of_the_last_period_where_there_is_one() -> None:
     assert [beside(each) for each in CHAIN[:3]] == [
         "",
-        " (50.0% of the step before, in the last period 40.0%)",
-        " (80.0% of the step before)",
+        "50.0% of the step before, in the last period 40.0%",
+        "80.0% of the step before",
     ]
     texts = [str(chain_table(steps, "EUR")) for steps in (CHAIN, CHAIN[2:])]
     assert ["last period" in text for text in texts] == [True, False]

@@ -99,6 +99,14 @@ def test_what_is_not_known_is_a_dash_and_parts_that_are_missing_are_said() -> No
     assert re.search(r"<b>-</b><small>- GPU-hours", shown)
 
 
+def test_simulated_values_are_marked_once_above_all_numbers() -> None:
+    mark = "SIMULATED, no GPU was measured."
+    shown = page(report().model_copy(update={"mark": mark, "headline": f"{mark} The rest."}))
+    assert shown.count(mark) == 1
+    assert shown.index(mark) < shown.index('class="tiles"')
+    assert 'class="mark"' not in page_of("report")
+
+
 def test_of_many_gpus_the_lowest_are_drawn_and_that_is_said() -> None:
     assert "the 128 lowest of 200" in page_of("job")
 

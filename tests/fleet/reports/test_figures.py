@@ -16,3 +16,9 @@ def test_few_gpu_hours_have_a_decimal_and_nothing_has_no_sign(
     value: float | None, shown: str
 ) -> None:
     assert figures.hours(value) == shown
+
+
+def test_a_period_is_days_with_the_times_where_one_is_not_midnight() -> None:
+    first, midnight, morning = (f"2026-11-{at}:00Z" for at in ("01T00:00", "30T00:00", "30T07:30"))
+    assert figures.period(first, midnight) == "2026-11-01 to 2026-11-30"
+    assert figures.period(first, morning) == "2026-11-01 00:00 to 2026-11-30 07:30 UTC"

@@ -162,12 +162,12 @@ def test_the_headline_counts_jobs_that_report_too_much(flagged: int, said: str) 
         (JobSums(400, 40, 4), "held GPUs whose OFU is not known (90.0%)"),
     ]
 )
-def test_the_headline_names_the_largest_part_of_the_rest(sums: JobSums, part: str) -> None:
+def test_the_headline_names_the_largest_unused_part(sums: JobSums, part: str) -> None:
     found = history(job("1", "u", sums))
     (models,) = found.models.values()
     models.observed = models.utilized = 0.0
     models.jobless = JobSums()
-    assert f"The largest part of the rest is {part}." in report(found).headline
+    assert f"The largest unused part of the peak is {part}." in report(found).headline
 
 
 @pytest.mark.parametrize(("busy", "is_told"), [(0.03, True), (0.01, True), (0.009, False)])
@@ -189,8 +189,8 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=2.0, idle=4.0)
     found = report(made)
     assert found.headline == (
-        "The fleet delivered 25.0% of its peak. The GPU-hours cost 384 USD. The largest part of the rest is idle GPUs "
-        "without a job (50.0%). In 50.0% of the GPU-hours GPUs were busy without a known job."
+        "The fleet delivered 25.0% of its peak. The GPU-hours cost 384 USD. The largest unused part of the peak is "
+        "idle GPUs without a job (50.0%). In 50.0% of the GPU-hours GPUs were busy without a known job."
     )
     steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
     nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))
