@@ -48,28 +48,28 @@ PLACES: Mapping[str, Place] = {
     "fleet": Place(0, 0, "program", "Many nodes at once: a simulated fleet whose truth is known."),
     "serving": Place(
         0,
-        3,
+        4,
         "face",
         "Everything over HTTP: the page of metrics, routes, who may write, limits, sockets.",
     ),
     "reports": Place(
         0,
-        3,
+        4,
         "job",
         "What a job says of itself, by POST, log or pull, and how that compares with OFU.",
     ),
-    "flops": Place(2, 2, "number", "What a model's step costs, and what makes an MFU wrong."),
-    "jobs": Place(3, 3, "job", "What is known of a job: totals, state file, lookup."),
+    "flops": Place(3, 3, "number", "What a model's step costs, and what makes an MFU wrong."),
+    "jobs": Place(4, 4, "job", "What is known of a job: totals, state file, lookup."),
     "ofu": Place(
-        2, 3, "number", "The maths and the tick, pure: readings, owners, time in; snapshot out."
+        3, 4, "number", "The maths and the tick, pure: readings, owners, time in; snapshot out."
     ),
     "hardware": Place(
         2, 5, "number", "What GPUs are rated at, and what a product costs in whole tiles."
     ),
     "traces": Place(
-        5, 5, "number", "Where the seconds of a GPU went, from what a profiler recorded."
+        2, 2, "number", "Where the seconds of a GPU went, from what a profiler recorded."
     ),
-    "sources": Place(4, 4, "driver", "The ways to read counters, a folder for each:"),
+    "sources": Place(5, 5, "driver", "The ways to read counters, a folder for each:"),
     "schedulers": Place(6, 6, "driver", "Who owns which GPU, a folder for each:"),
     "recordings": Place(
         1, 6, "ground", "Files of what was read, who had it and what jobs said of it."
