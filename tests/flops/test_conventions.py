@@ -18,29 +18,35 @@ from tests.flops.counting import NAMES, config, count, ratio, share, step
 FORWARD = flops.Passes(forward_only=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "convention", "tokens", "flops_per_step"),
-    [
-        # Numbers that the upstream functions themselves returned for these configurations.
-        ("llama-3-8b", "megatron", 8192, 421_645_529_382_912),
-        ("llama-3-8b", "model", 8192, 421_645_529_382_912),
-        ("llama-3-8b", "kempner", 8192, 474_422_087_516_160),
-        ("llama-3-8b", "palm", 8192, 474_435_173_744_640),  # torchtitan
-        ("mixtral-8x7b", "megatron", 4096, 326_477_644_038_144),
-        ("mixtral-8x7b", "kempner", 4096, 339_671_783_571_456),
-        ("deepseek-v3", "megatron", 4096, 1_023_230_173_249_536),
-        ("deepseek-v2-lite", "megatron", 4096, 67_117_793_673_216),
-        ("qwen3-30b-a3b", "megatron", 4096, 94_233_729_957_888),
-        ("gpt-oss-20b", "megatron", 4096, 98_490_378_092_544),
-        ("llama-3-8b", "verl", 8192, 447_466_872_766_464),
-        ("deepseek-v3", "verl", 4096, 1_048_616_802_189_312),
-        ("llama-3-8b", "nemo", 8192, 421_645_529_382_912),
-        ("mixtral-8x7b", "nemo", 4096, 326_477_644_038_144),
-        ("qwen3-30b-a3b", "nemo", 4096, 73_205_570_076_672),
-    ],
-)
+UPSTREAM = [
+    ("llama-3-8b", "megatron", 8192, 421_645_529_382_912),
+    ("llama-3-8b", "model", 8192, 421_645_529_382_912),
+    ("llama-3-8b", "kempner", 8192, 474_422_087_516_160),
+    ("llama-3-8b", "palm", 8192, 474_435_173_744_640),  # torchtitan
+    ("mixtral-8x7b", "megatron", 4096, 326_477_644_038_144),
+    ("mixtral-8x7b", "kempner", 4096, 339_671_783_571_456),
+    ("deepseek-v3", "megatron", 4096, 1_023_230_173_249_536),
+    ("deepseek-v2-lite", "megatron", 4096, 67_117_793_673_216),
+    ("qwen3-30b-a3b", "megatron", 4096, 94_233_729_957_888),
+    ("gpt-oss-20b", "megatron", 4096, 98_490_378_092_544),
+    ("llama-3-8b", "verl", 8192, 447_466_872_766_464),
+    ("deepseek-v3", "verl", 4096, 1_048_616_802_189_312),
+    ("llama-3-8b", "nemo", 8192, 421_645_529_382_912),
+    ("mixtral-8x7b", "nemo", 4096, 326_477_644_038_144),
+    ("qwen3-30b-a3b", "nemo", 4096, 73_205_570_076_672),
+]
+"""Numbers that the upstream functions themselves returned for these configurations."""
+OF_PAPERS = {"kaplan", "chinchilla"}
+
+
+@pytest.mark.parametrize(("name", "convention", "tokens", "flops_per_step"), UPSTREAM)
 def test_equal_to_upstream(name: str, convention: str, tokens: int, flops_per_step: int) -> None:
     assert step(name, convention, tokens) == flops_per_step
+
+
+def test_every_convention_is_held_to_numbers_of_its_upstream_or_its_paper() -> None:
+    """Those of papers below."""
+    assert {convention for _, convention, *_ in UPSTREAM} | OF_PAPERS == {*conventions.names()}
 
 
 def test_multi_token_prediction_as_megatron_counts_it() -> None:
