@@ -45,6 +45,13 @@ def test_a_peak_is_from_50_to_600_flops_a_byte(key: str) -> None:
     assert 50 < peak / model.memory_bytes_per_second < 600
 
 
+def test_slices_stand_in_a_row_only_where_they_are_not_its_chips() -> None:
+    with gpu_rows.FILE.open(encoding="utf-8", newline="") as file:
+        stated = {each["key"]: each["mig_slices"] for each in csv.DictReader(file)}
+    assert stated["A30"] == "4"
+    assert [key for key, slices in stated.items() if slices == str(row(key).chip.mig_slices)] == []
+
+
 def test_doubts_name_their_precisions_or_all_of_the_chips() -> None:
     b300, gb10, leonardo = row("B300"), row("GB10"), row("A100-SXM-64GB")
     assert b300.disputed.keys() == {"fp64", "fp4"}
