@@ -9,7 +9,6 @@ here=$(dirname "$(readlink -f "$0")")
 "$here/epilog.sh" "$@"
 # Slurm kills what an epilog leaves in its process group. agent.sh closes its output once it is in a
 # session of its own, and that ends the wait here.
-# shellcheck disable=SC2016 # "$0" and "$1" are the inner shell's
-timeout -k 0.2 1 sh -c ': "$(setsid --fork "$0" "$1" </dev/null 2>/dev/null)"' \
-  "$here/agent.sh" "${OFU_EXPORTER_LINGER:-60}"
+setsid --fork "$here/agent.sh" "${OFU_EXPORTER_LINGER:-60}" </dev/null 2>/dev/null |
+  timeout -k 0.2 1 cat >/dev/null 2>&1
 exit 0

@@ -11,8 +11,9 @@ wait=${OFU_EXPORTER_WAIT:-30}
 set -- "$program" job gather "$SLURM_JOB_ID" --nodes "$SLURM_JOB_NODELIST" --wait "$wait" --write "$@"
 # Slurm kills what this leaves in its process group. The inner shell closes its output once it is in a
 # session of its own, and that ends the wait here.
-# shellcheck disable=SC2016 # "$0" and "$@" are the inner shells'
-timeout -k 0.2 1 sh -c ': "$(setsid --fork sh -c "$0" sh "$@" </dev/null 2>/dev/null)"' '
+# shellcheck disable=SC2016 # "$@" is the inner shell's
+setsid --fork sh -c '
   exec >/dev/null 2>&1
-  timeout -k 1 5 logger -t ofu-exporter -- "$(timeout -k 1 300 "$@" 2>&1)"' "$@"
+  timeout -k 1 5 logger -t ofu-exporter -- "$(timeout -k 1 300 "$@" 2>&1)"' sh "$@" </dev/null 2>/dev/null |
+  timeout -k 0.2 1 cat >/dev/null 2>&1
 exit 0

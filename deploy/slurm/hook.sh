@@ -1,19 +1,18 @@
 #!/bin/sh
 # What prolog.sh and epilog.sh do: `hook.sh start|stop [FLAG...]`. It never fails, and a job never waits for it longer
 # than $OFU_EXPORTER_HOOK_SECONDS and a moment, whatever hangs: the work is done in a session of its own, and only a
-# shell that can be killed at any time waits for the end of that.
+# program that can be killed at any time waits for the end of that.
 
 set -f
 # Slurm starts this without a PATH.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 if [ "$1" != work ]; then
-  # The pipe of $(...) is closed when nobody needs to wait any more. A worker that cannot even be killed, for its disk
-  # hangs, keeps it open: then timeout ends the shell that reads. Locks that the caller holds are not handed on.
-  # shellcheck disable=SC2016 # "$0" and "$@" are the inner shell's
-  timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" sh -c ': "$(setsid --fork \
-    "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-)"' \
-    "$0" "$@" </dev/null >/dev/null 2>&1
+  # The pipe is closed when nobody needs to wait any more. A worker that cannot even be killed, for its disk hangs,
+  # keeps it open: then timeout ends what reads. The worker is started outside of that limit, for a node without an idle
+  # core must not lose the job. Locks that the caller holds are not handed on.
+  setsid --fork "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- |
+    timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" cat >/dev/null 2>&1
   exit 0
 fi
 

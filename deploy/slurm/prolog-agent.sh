@@ -9,6 +9,5 @@ here=$(dirname "$(readlink -f "$0")")
 "$here/prolog.sh" "$@"
 # Slurm kills what a prolog leaves in its process group. agent.sh closes its output once it is in a
 # session of its own, and that ends the wait here.
-# shellcheck disable=SC2016 # "$0" is the inner shell's
-timeout -k 0.2 1 sh -c ': "$(setsid --fork "$0" </dev/null 2>/dev/null)"' "$here/agent.sh"
+setsid --fork "$here/agent.sh" </dev/null 2>/dev/null | timeout -k 0.2 1 cat >/dev/null 2>&1
 exit 0

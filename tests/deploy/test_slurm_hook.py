@@ -59,6 +59,15 @@ def test_a_lock_that_the_caller_holds_is_not_handed_on(node: HookNode, tmp_path:
 # The file is the shell's: it is there whatever becomes of the program.
 
 
+def test_a_job_that_cannot_wait_at_all_has_its_file(node: HookNode) -> None:
+    """As on a node whose cores are busy: the limit is over before anything has run."""
+    node.call("prolog.sh", 7, OFU_EXPORTER_HOOK_SECONDS="0.0001")
+    until(node.files)
+    node.call("epilog.sh", 7, OFU_EXPORTER_HOOK_SECONDS="0.0001")
+    until(node.ended)
+    assert (node.files(), node.ended()) == ([], ["7"])
+
+
 def test_a_program_that_does_not_come_to_its_turn_costs_no_job_its_file(
     node: HookNode, tmp_path: Path
 ) -> None:
@@ -66,12 +75,14 @@ def test_a_program_that_does_not_come_to_its_turn_costs_no_job_its_file(
     limits = {"OFU_EXPORTER_HOOK_SECONDS": "0.5", "OFU_EXPORTER_WORK_SECONDS": "0.5"}
     told = {"SLURM_JOB_USER": "ada", "SLURM_JOB_PARTITION": 'a"b', "CUDA_VISIBLE_DEVICES": "0"}
     node.call("prolog.sh", 7, **hangs, **limits, **told)
+    until(node.files)
     (file,) = job_files.read(node.jobs).values.values()
     job = file.claim.job
     assert (file.claim.devices, job.user, job.partition) == (("7",), "ada", "")
     assert job.started == file.noted
     assert file.is_first, "nobody has asked Slurm what the job has of the GPU"
     node.call("epilog.sh", 7, **hangs, **limits)
+    until(node.ended)
     (ended,) = ended_files.names(node.jobs)
     assert ended_files.read_one(node.jobs, ended) == file
 
@@ -169,9 +180,9 @@ def test_the_flags_count_for_the_shell_as_well(node: HookNode, tmp_path: Path) -
     short = {"OFU_EXPORTER_HOOK_SECONDS": "0.5", "OFU_EXPORTER_WORK_SECONDS": "0.5"}
     elsewhere = tmp_path / "elsewhere"
     node.call("prolog.sh", 7, "--job-dir", str(elsewhere), "--job-id=8", **hangs, **short)
-    assert [path.name for path in elsewhere.iterdir()] == ["8.json"]
+    until(lambda: elsewhere.exists() and [path.name for path in elsewhere.iterdir()] == ["8.json"])
     node.call("epilog.sh", 7, f"--job-dir={elsewhere}", "--job-id", "8", **hangs, **short)
-    assert not list(elsewhere.glob("*.json"))
+    until(lambda: not list(elsewhere.glob("*.json")))
     assert not node.jobs.exists()
 
 
@@ -231,7 +242,7 @@ def test_a_squeue_that_hangs_holds_up_no_hook(node: HookNode, tmp_path: Path, ho
     squeue.chmod(0o755)
     patient = ("--slurm-bin", str(squeue.parent), "--ask-seconds", "3")
     node.call(hook, 7, *patient, **SHORT)
-    assert node.files() == (["7"] if hook == "prolog.sh" else [])
+    until(lambda: node.files() == (["7"] if hook == "prolog.sh" else []))
 
 
 @contextmanager
