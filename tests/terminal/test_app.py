@@ -5,17 +5,19 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from textual.binding import Binding
 from textual.pilot import Pilot
 
 import ofu_exporter.terminal
 from ofu_exporter.terminal.app import Top
 from ofu_exporter.terminal.cells import width_of
 from ofu_exporter.terminal.scene import Feed, Scene, SceneAnswer
-from ofu_exporter.terminal.views import Choice
+from ofu_exporter.terminal.views import VIEWS, Choice
 from tests.helpers.captures import captures, svg
 from tests.helpers.scenes import StillFeed, many_nodes, one_node, shown_node
 from tests.helpers.screenshots import FOLDER
@@ -153,6 +155,15 @@ def test_the_chosen_row_stays_chosen_when_others_move() -> None:
         assert "GPU-0002" in await screen.press("enter")
 
     drive(act)
+
+
+def test_the_page_has_the_key_of_every_view_and_none_that_does_nothing() -> None:
+    page = (FOLDER.parent / "terminal.md").read_text()
+    table = page.partition("| key | what it shows or does |")[2].partition("\n\n")[0]
+    keys = {*re.findall(r"`(.)`", "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE)))}
+    signs = {"slash": "/", "question_mark": "?"}
+    bound = {signs.get(each.key, each.key) for each in Top.BINDINGS if isinstance(each, Binding)}
+    assert {view.key for view in VIEWS.values()} <= keys <= bound
 
 
 def test_the_help_names_every_key() -> None:
