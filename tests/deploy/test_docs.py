@@ -166,3 +166,11 @@ def test_the_cost_of_all_rules_is_what_was_measured() -> None:
 
 def test_what_panels_take_is_there_for_every_board_that_reads_rules() -> None:
     assert rows(DOCS / "dashboards.md", "| dashboard | slowest panel |").keys() == set(BOARDS)
+
+
+def test_the_defaults_of_variables_of_slurms_hooks_are_those_of_the_scripts() -> None:
+    scripts = "".join(path.read_text() for path in (ROOT / "deploy" / "slurm").glob("*.sh"))
+    used = {*re.findall(r"\$\{(OFU_EXPORTER_\w+):-([^}]*)\}", scripts)}
+    table = rows(DOCS / "slurm.md", "| variable | default |")
+    stated = {(name.strip("`"), default.strip("`")) for name, (default, *_) in table.items()}
+    assert {row for row in stated if row[1] != "none"} == used
