@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -65,13 +64,9 @@ class Course:
         self._clock, self._began = clock, clock.now()
 
     def reach(self, minute: float) -> None:
-        """Let the time pass until then, ever slower, for a sleep that is late must not end beyond; and then slowly."""
+        """Let the time pass until then, ever slower, so that the agent keeps up; and then slowly."""
         for before, fast in ((26, 3 * FAST), (5, FAST), (0, FAST / 6)):
-            left = self._began + (minute - before) * MINUTE - self._clock.now()
-            if left > 0:
-                self._clock.run_at(fast)
-                time.sleep(left / fast)
-        self._clock.run_at(SLOW)
+            self._clock.run_to(self._began + (minute - before) * MINUTE, fast, SLOW)
 
 
 def named(running: Agent) -> list[str]:
