@@ -109,7 +109,7 @@ def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
     rows = [row for row in ROWS if row.names and "-as-" not in row.key]
     fitting = [row for row in rows if f"{row.key.casefold()}-".startswith(f"{short}-")]
     fitting.sort(key=lambda row: row.key.casefold() != short)
-    if not short or not fitting:
+    if not fitting:
         return None
     exact = fitting[0].key.casefold() == short
     return fitting[0].names[0], () if exact else tuple(row.key for row in fitting[1:])

@@ -190,6 +190,7 @@ def test_a_source_has_a_line_when_another_one_reads(logged: Logged) -> None:
     shown = snapshot_of(reading())
     dcgm = snapshot_of(reading(), source=SourceHealth("dcgm", up=True, reason=None))
     none = snapshot_of(source=SourceHealth("dcgm", reason=Reason.UNREACHABLE))
+    logged.take(replace(none, source=SourceHealth("dcgm", reason=Reason.STARTING)))
     logged.take(shown, shown, dcgm, none)
     logged.take(replace(none, source=replace(none.source, detail="another one")))
     assert logged.lines("source_changed") == [

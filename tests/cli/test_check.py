@@ -148,6 +148,7 @@ def test_without_driver_or_page_each_source_is_named() -> None:
     assert done.returncode == 3
     assert "nvml: NVML Shared Library Not Found" in done.stdout
     assert "dcgm-exporter: http://127.0.0.1:1/metrics" in done.stdout
+    assert "Clock reads" not in done.stdout
 
 
 def test_the_job_of_each_gpu_is_shown(tmp_path: Path) -> None:

@@ -142,12 +142,16 @@ def test_what_is_no_answer_of_an_agent_fails_and_is_said_once(
         [{"loc": [], "msg": "m"}],
     ],
 )
-def test_a_refusal_of_any_shape_is_a_refusal(detail: object) -> None:
+def test_a_refusal_of_any_shape_is_a_refusal(
+    detail: object, caplog: pytest.LogCaptureFixture
+) -> None:
     with report_agent() as agent:
         agent.behave = lambda *_: Reply(400, {"detail": detail})
         with reporting(agent.url) as reporter:
             until_counted(reporter, "refused", 2)
         assert reporter.counts["failed"] == 0
+    assert ("only text" in caplog.text) == (detail == "only text")
+    assert ("it gives no reason" in caplog.text) == (detail in (None, [], [{}]))
 
 
 def test_so_many_causes_are_warned_of_and_each_once(caplog: pytest.LogCaptureFixture) -> None:

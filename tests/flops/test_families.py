@@ -150,6 +150,13 @@ def test_what_is_not_known_is_named(name: str, changed: dict[str, object], messa
     assert message in refusal(config(name, **changed))
 
 
+def test_a_width_of_dense_layers_is_needed_only_where_some_are_dense() -> None:
+    sparse = config("qwen3-next-80b-a3b")
+    del sparse["intermediate_size"]
+    assert flops.read(sparse).layers == 48
+    assert "intermediate_size is missing" in refusal({**sparse, "mlp_only_layers": [0]})
+
+
 def test_the_heads_of_mamba_2_fill_its_inner_width() -> None:
     """Twice the hidden size, where the configuration gives no other."""
     small = {"architectures": ["Mamba2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 3}

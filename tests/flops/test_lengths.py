@@ -60,6 +60,11 @@ def test_samples_add_up(one: list[int], other: list[int]) -> None:
     assert both.of(SQUARE) == flops.packed([*one, *other]).of(SQUARE)
 
 
+def test_of_a_model_that_fixes_no_length_the_moments_stay() -> None:
+    known = flops.from_moments(2, 10, 101)
+    assert known.with_fixed({}) == known
+
+
 def test_packing_is_neither_the_longest_nor_one_long_sequence() -> None:
     model = flops.read(config("llama-3-8b"))
     lengths = [8192, 1024, 1024, 1024]

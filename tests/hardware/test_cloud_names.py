@@ -75,3 +75,7 @@ def test_no_model_of_the_table_is_another_vendors() -> None:
 def test_a_card_that_passes_for_another_is_not_meant_by_the_others_name() -> None:
     assert any("-as-" in row.key for row in ROWS)
     assert by_short_name("h200") == ("NVIDIA H200", ("H200-NVL",))
+
+
+def test_a_name_of_no_model_stands_for_none() -> None:
+    assert [by_short_name(text) for text in ("", "NVIDIA", "H900", "H")] == [None] * 4

@@ -232,3 +232,5 @@ def test_activity_weighs_the_error() -> None:
     assert half is not None
     assert whole is not None
     assert half == pytest.approx(whole / math.sqrt(2), rel=0.1)
+    late = made.error([Weighed(0.0, 5.0, 0.0), Weighed(5.0, 10.0, 0.1)])
+    assert made.error([Weighed(5.0, 10.0, 0.1)]) == pytest.approx(late)

@@ -46,6 +46,11 @@ def test_what_is_joined_weighs_activity_by_cycles_and_all_else_by_time() -> None
     assert made.utilization == pytest.approx(1.5 / 7 * 7e9 / 4 / 2e9)
 
 
+def test_a_single_window_is_shown_as_it_is() -> None:
+    one = window(0, 1, utilization=None)
+    assert joined((one,)) is one
+
+
 def test_the_worst_method_and_an_unknown_error_are_those_of_the_whole() -> None:
     made = joined(
         (

@@ -66,6 +66,11 @@ def test_a_run_without_a_restart_does_nothing_again() -> None:
     assert job.progress.recoveries == ()
 
 
+def test_a_report_without_a_step_or_an_event_tells_of_no_progress() -> None:
+    countable = Countable(DAY, DAY + 10, GPUS)
+    assert after_report(Progress(), report(mfu=0.4), "a", countable) == Progress()
+
+
 def test_steps_up_to_the_highest_before_a_requeue_are_done_again() -> None:
     """Steps of 1 s; the run dies after step 150, and goes on from a checkpoint at 100."""
     job = Told()

@@ -328,8 +328,13 @@ def test_a_file_without_good_tokens_is_refused_and_no_token_is_shown(
     assert not [line for line in lines if line in str(refused.value)]
 
 
-def test_tokens_are_read_anew_when_the_file_changes(path: Path) -> None:
+def test_tokens_are_read_anew_when_the_file_changes(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     tokens = SiteTokens(path)
+    tokens.refresh()
+    assert caplog.messages == []
     token_file(path, OTHER)
     tokens.refresh()
     assert not knows(tokens, TOKEN)

@@ -133,6 +133,13 @@ async def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the
         await asyncio.sleep(0)
         assert len(went) == count
     assert went == [other[1], *(arrival for _, arrival in reversed(flood))]
+    alone, faults = crowd.arrive("left"), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    line.add(alone[1])
+    crowd.limit.close(alone[1])
+    await asyncio.sleep(0)
+    assert (len(went), faults) == (4, [])
+    alone[0].close()
     for client, arrival in (*flood, other):
         arrival.abort()
         client.close()

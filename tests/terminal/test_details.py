@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ofu_exporter.terminal.details import gpu_details
 from ofu_exporter.terminal.gpu_rows import gpu_rows, node_rows
 from ofu_exporter.terminal.job_rows import idle_rows, job_rows, jobs_of, user_rows
 from tests.helpers.scenes import many_nodes, one_node
@@ -19,3 +20,13 @@ def test_every_row_has_details() -> None:
         rows = row.details()
         assert len(rows) >= 2
         assert all(name and value for name, value in rows), rows
+
+
+def test_of_a_gpu_that_was_never_observed_it_is_said() -> None:
+    (answer,) = one_node().answers
+    assert answer.node is not None
+    gpu = answer.node.gpus[0].model_copy(
+        update={"observed_seconds": 0.0, "utilization_seconds": 0.0}
+    )
+    rows = dict(gpu_details("node-17", answer.node, gpu, [], None))
+    assert rows["OFU in all"] == "nothing was observed"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Causes, Compared, ReportsView, Verdict
-from ofu_exporter.values.snapshot import Snapshot
+from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.desk import Desk
 from tests.helpers.node import snapshot_of
 from tests.helpers.values import fault, gpu, reading
@@ -32,6 +32,21 @@ def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
     until = min(view.fresh_until for view in snapshot.gpus)
     assert snapshot.fresh(until) is snapshot
     assert snapshot.fresh(until + 0.001) != snapshot
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "is_complete"),
+    [
+        (snapshot_of(reading(), fault(5.0, Reason.LOST, gpu(1))), True),
+        (snapshot_of(reading(), fault(5.0, Reason.STARTING, gpu(1))), False),
+        (snapshot_of(source=SourceHealth("dcgm", reason=Reason.UNREACHABLE)), True),
+        (snapshot_of(source=SourceHealth("dcgm", reason=Reason.STARTING)), False),
+    ],
+)
+def test_it_is_complete_once_every_gpu_or_the_source_has_a_value_or_a_reason(
+    snapshot: Snapshot, is_complete: bool
+) -> None:
+    assert snapshot.is_complete is is_complete
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.0, 100.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals
@@ -98,14 +97,11 @@ def _bar(gpu: GpuTotals) -> Drawing | None:
 
 def _distribution(job: JobTotals) -> Drawing | None:
     """Observed time by the OFU of its windows."""
-    total = math.fsum(job.distribution.values())
-    if total <= 0:
-        return None
-    shares = [0.0] * COLUMNS_OF_DISTRIBUTION
+    columns = [0.0] * COLUMNS_OF_DISTRIBUTION
     for step, seconds in job.distribution.items():
         place = min(
             int(step * DISTRIBUTION_STEP * COLUMNS_OF_DISTRIBUTION), COLUMNS_OF_DISTRIBUTION - 1
         )
-        shares[place] += seconds / total
+        columns[place] += seconds
     label = "Share of the observed time by the OFU of its windows, from 0 to 100 %"
-    return histogram(shares, f"{label}: {percentiles(job)}")
+    return histogram(columns, f"{label}: {percentiles(job)}")

@@ -129,6 +129,12 @@ TELLS = NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {"
             5,
             "a1 has other GPUs",
         ),
+        (
+            NODES + "  - {name: a, count: 1, model: A100}\n"
+            "jobs:\n  - {name: j, mfu: 0.3, nodes: [a1], report: {precision: fp8}}\n",
+            5,
+            "no known peak in fp8",
+        ),
         ("nodes:\n  - {name: n, count: 1, model: H100, mig: [9g.80gb]}\n", 2, "do not fit"),
         ("nodes:\n  - {name: n, count: 90000, model: H100}\n", 2, "more than 200,000 GPUs"),
         (NODES + "seed: 1\nseed: 2\n", 4, "a key is there twice"),

@@ -223,6 +223,7 @@ def test_a_field_that_is_missing_is_counted_and_named(
     for _ in range(2):
         (reading,) = node.window(probe)
         assert "hmma" not in reading.pipes
+    assert probe.read() == [], "no time has passed, so that there is no window to count for"
     assert node.source.rejected["field_missing"] == 2
     assert [r.message for r in caplog.records if "fields" in r.message] == [
         "GPU 0: fields 1014 do not cover the window and are left out"

@@ -530,6 +530,19 @@ def test_a_gpu_before_hopper_is_not_supported(bench: NvmlNode) -> None:
     assert probe.gpus()[0].name == "NVIDIA A100-SXM4-80GB"
 
 
+@pytest.mark.parametrize(
+    ("capability", "reason"),
+    [((8, 9), Reason.NOT_SUPPORTED), ((9, 0), Reason.DRIVER_TOO_OLD)],
+)
+def test_a_driver_without_the_calls_of_gpm_is_too_old_for_hopper_alone(
+    bench: NvmlNode, capability: tuple[int, int], reason: Reason
+) -> None:
+    bench.scenario.error("nvmlGpmQueryDeviceSupport", 13)
+    bench.scenario.gpu(0, compute=capability)
+    (probe,) = bench.open()
+    assert failure(probe.read).reason is reason
+
+
 def test_a_vgpu_without_counters_says_that_it_is_one(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, gpm=0, virtualization=2, name="NVIDIA Z999", device_id="1234")
     (probe,) = bench.open()
