@@ -292,6 +292,12 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
 
 
 @every(sorted(DOCS.rglob("*.md")))
+def test_a_page_says_first_for_whom_it_is(page: Path) -> None:
+    first = page.read_text().split("\n\n")[1]
+    assert first.startswith("For ") or page.stem == "index", "docs/adding.md, Page of these docs"
+
+
+@every(sorted(DOCS.rglob("*.md")))
 def test_a_page_is_read_in_six_minutes(page: Path) -> None:
     """At 250 words a minute; tables, examples and generated parts are looked up, not read."""
     assert prose_words(page) <= 1500
