@@ -14,6 +14,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.changes.text import document
 from ofu_exporter.fleet.changes_result import ChangesReport, read_changes
 from ofu_exporter.fleet.pages.report_page import page
+from ofu_exporter.fleet.pages.tables import covered
 from tests.fleet.changes.test_text import change, report, slow
 from tests.fleet.reports.test_fleet_report import report as fleet_report
 from tests.helpers.browser import BROWSER, violations
@@ -41,7 +42,7 @@ def test_the_page_has_every_change_and_slow_gpu_with_the_time_that_they_are_of()
     shown = page(fleet_report(), document(FOUND))
     for said in (
         FOUND.headline,
-        FOUND.time.start,
+        covered(FOUND.time),
         "Sure changes (1)",
         "Possible changes (1)",
         "n7",
