@@ -12,10 +12,10 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ofu_exporter.agent import daemon, process, reloads, trace_files, trace_watch
+from ofu_exporter.agent import daemon, process, reloads, sampler, trace_files, trace_watch
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.cli import check, fleet_report, profile, validate
-from ofu_exporter.client import steps_file
+from ofu_exporter.client import identity, reporter, steps_file
 from ofu_exporter.fleet import actions, whole_report
 from ofu_exporter.fleet.changes import (
     alarms,
@@ -45,7 +45,7 @@ from ofu_exporter.ofu import clock, cycles, plausibility, shown, tick, window
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED
 from ofu_exporter.ofu.ownership import holders, job_state, starting
-from ofu_exporter.reports import book, cause_question, progress, work
+from ofu_exporter.reports import book, cause_question, progress, reported_model, work
 from ofu_exporter.reports import fields as report_fields
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.tail import poster, statements
@@ -80,6 +80,7 @@ from ofu_exporter.traces import seconds, timeline
 from ofu_exporter.validation import accuracy
 from ofu_exporter.validation import session as plan
 from ofu_exporter.values import gpu, instant, losses, quantities, reading, reported
+from ofu_exporter.values import progress as progress_values
 from ofu_exporter.values.trace import ON_A_NODE
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -156,6 +157,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("accuracy.md", "GPM metrics {} and 250", gpm.CYCLES_ELAPSED),
         ("accuracy.md", "GPM metrics 248 and {})", gpm.CYCLES_TENSOR),
         ("accuracy.md", "the engine moved by {:.0f} points", 100 * plausibility.GRAPHICS_CHANGE),
+        ("architecture.md", "waits for at most {:.0f} ms", 1000 * reporter.LONGEST_LOCK_WAIT),
         ("changes.md", "measured for less than {:.0f} minutes", 60 * job_series.SHORTEST_HOURS),
         ("changes.md", "A series needs {} points", survey.FEWEST_POINTS),
         ("changes.md", "further than {:.0f} robust standard deviations", point.CLIP),
@@ -293,6 +295,8 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("fleet.md", "the last {} of each state file", state_writer.MOST_TOLD),
         ("terminal.md", "OFU of every GPU in steps of {:.0f} s", history.GPU_STEP_SECONDS),
         ("terminal.md", "MFU of every job in steps of {:.0f} s", history.JOB_STEP_SECONDS),
+        ("troubles.md", "a source every {:.0f} s to", sampler.RETRY_SECONDS[0]),
+        ("troubles.md", " s to {:.0f} s, until it answers", sampler.RETRY_SECONDS[1]),
         ("troubles.md", "for up to {:.0f} minutes no job ends", driver.BLANK_SECONDS / MINUTE),
         ("where.md", "it has more than {:,} events", ON_A_NODE.events),
         ("where.md", "events or {:.0f} MB", ON_A_NODE.unpacked_bytes / MIB),
@@ -336,6 +340,27 @@ def in_year(number: int) -> float:
 )
 def test_a_number_is_that_of_its_source(source: str, stated: float, number: float) -> None:
     assert number == pytest.approx(stated, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("of_client", "of_agent"),
+    [
+        (steps_file.STEPS, progress_values.STEPS),
+        (steps_file.FAR, progress.FAR),
+        (steps_file.LATEST, instant.UNIX_LIMIT),
+        (identity.LONGEST_RUN, progress_values.LONGEST_RUN),
+    ],
+)
+def test_the_client_which_imports_nothing_has_the_numbers_of_the_agent(
+    of_client: float, of_agent: float
+) -> None:
+    assert of_client == of_agent
+
+
+def test_what_a_client_sends_is_no_more_than_an_agent_takes() -> None:
+    assert identity.LONGEST_TOKEN <= pod_tokens.LONGEST_TOKEN
+    assert identity.MOST_RECIPE_BYTES < guard.MOST_BODY_BYTES
+    assert identity.MOST_RECIPE_BYTES <= reported_model.MOST_RECIPE_BYTES
 
 
 WRITTEN: tuple[type[BaseModel], ...] = (

@@ -176,3 +176,15 @@ def test_a_trace_without_a_file_fails_and_says_why(
     until(lambda: bench.ask(request=answer.request).state == "failed")
     assert bench.ask(request=answer.request).detail.startswith(why)
     assert bench.desk.counts()["failed"] == 1
+
+
+def test_nobody_waits_for_more_once_every_file_is_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_desk, "WRITE_SECONDS", 3600.0)
+    process = bench.process()
+    answer = bench.ask()
+    file = Path(bench.told(process))
+    file.with_name(f"{file.stem}_10.json").write_text("no trace")  # with the process's own number
+    until(lambda: bench.ask(request=answer.request).state == "failed")
+    assert bench.ask(request=answer.request).arrived == 1

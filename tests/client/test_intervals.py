@@ -139,6 +139,10 @@ def test_what_is_no_number_of_zero_or_more_is_not_usable(value: object) -> None:
         finite_number(value)
 
 
+def test_a_gpu_may_have_done_nothing() -> None:
+    assert [finite_number(each) for each in (0, 0.0)] == [0.0, 0.0]
+
+
 class HostTensor:
     """As torch's: one number, on a device."""
 

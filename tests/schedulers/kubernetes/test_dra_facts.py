@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import gpu_pods
+from ofu_exporter.schedulers.kubernetes.dra_facts import DraFacts
+from ofu_exporter.schedulers.kubernetes.gpu_pods import Allotted, GpuPod
+from ofu_exporter.values.reasons import SchedulerReason
 from tests.helpers.schema_values import ANYTHING as JSON
 
 CLAIMS = st.fixed_dictionaries(
@@ -25,3 +29,20 @@ CLAIMS = st.fixed_dictionaries(
 def test_no_document_is_more_than_no_claim(document: object) -> None:
     with contextlib.suppress(SchedulerError):
         gpu_pods.admin_of_claim(document)
+
+
+def test_a_claim_is_asked_for_until_it_is_read_and_then_no_more() -> None:
+    asked: list[str] = []
+
+    def get(path: str) -> object:
+        asked.append(path)
+        if len(asked) == 1:
+            raise SchedulerError(SchedulerReason.UNREACHABLE, "away")
+        return {"status": {}}
+
+    pods = {("ns", "p"): GpuPod(allotted={Allotted("gpu-0", "uid", ("ns", "claim"))})}
+    facts = DraFacts("", Counter())
+    for _ in range(3):
+        facts.learn(get, pods)
+        assert facts.holders(pods) == pods
+    assert len(asked) == 2
