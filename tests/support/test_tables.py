@@ -12,3 +12,8 @@ def test_a_table_has_heads_that_name_its_columns_and_rows() -> None:
     assert '<th scope="col" class="num">OFU</th>' in made
     assert '<th scope="row">&lt;b&gt;</th>' in made
     assert '<td class="num">5 %</td>' in made
+
+
+def test_of_a_long_name_in_a_terminal_the_end_is_cut_and_never_that_of_the_last_column() -> None:
+    table = TextTable(("a", "b", "c"), (LEFT, LEFT, LEFT), [("x" * 64, "y" * 65, "z" * 65)])
+    assert table.plain().split()[3:] == ["x" * 64, "y" * 63 + "…", "z" * 65]

@@ -73,6 +73,11 @@ def test_frozen_parts_and_adapters() -> None:
     assert 1.3 < ratios("frozen_counted", job)[0] < 1.5
 
 
+def test_a_first_cause_that_blames_no_report_need_not_be_surer_than_all_others() -> None:
+    first = explain(Observation(0.3, 0.4, 0.001), LLAMA.facts()).causes[0]
+    assert first.cause == "activation_recompute"
+
+
 def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
     lower = CauseFacts(tile_overhead=0.02, tile_overhead_bound="lower", recompute=Recompute.NONE)
     exact = CauseFacts(tile_overhead=0.02, recompute=Recompute.NONE)

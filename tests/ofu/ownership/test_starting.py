@@ -43,6 +43,13 @@ def test_a_job_starts_until_its_first_lasting_tensor_work() -> None:
     assert starting(node) == pytest.approx(2 * 60.0)
 
 
+def test_a_tensor_activity_of_1_percent_is_work_and_one_below_is_none() -> None:
+    node = begun()
+    node.run(10.0, 20.0, tensor=0.0099)
+    node.run(20.0, 30.0, tensor=0.01)
+    assert starting(node) == pytest.approx(10.0)
+
+
 def test_a_single_window_of_tensor_work_is_a_warm_up() -> None:
     node = begun()
     node.run(10.0, 20.0, tensor=0.0)

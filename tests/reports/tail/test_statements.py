@@ -263,6 +263,9 @@ def test_onelogger_totals_become_what_was_done_in_between() -> None:
     assert report is not None
     assert report.values["tflops_per_gpu"] == pytest.approx(400.0)
     assert report.at - (report.start or 0.0) == pytest.approx(10.0)
+    stalled = bench.take(totals(120.0, 8e4 + 8 * 10 * 400), after=12.0)
+    assert stalled is not None
+    assert stalled.values == {"tflops_per_gpu": 0.0}
     restarted = bench.take(totals(1.0, 800.0), after=60.0)
     assert restarted is not None
     assert restarted.values == {}
