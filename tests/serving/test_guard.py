@@ -223,8 +223,8 @@ def test_large_bodies_cost_their_address_time_and_are_refused_unread_when_it_is_
         assert client.answer()[0] == 200
         work.check(address="127.0.0.1")
         work.spend(AT_ONCE_SECONDS[ADDRESS] - large * SECONDS_PER_BYTE, address="127.0.0.1")
-        for _ in range(2):
-            client.send(post(2), b"{}")
+        for size in (2, LARGE_BODY_BYTES):
+            client.send(post(size), b" " * size)
             assert client.answer()[0] == 200, "a small body is none of the work"
         client.send(post(large, "Expect: 100-continue"))
         status, headers, body = client.answer()

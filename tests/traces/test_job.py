@@ -238,6 +238,8 @@ def test_of_thousands_of_files_it_is_said_in_few_lines_why_they_were_not_read(
     sound(0).write(tmp_path / "0.json")
     for number in range(1, 1100):
         (tmp_path / f"x{number}.json").write_text("{")
+    few = job.read([tmp_path / "0.json", *(tmp_path / f"x{n}.json" for n in range(1, 21))])[0]
+    assert {*few.unread} == {str(tmp_path / f"x{n}.json") for n in range(1, 21)}
     unread = read(tmp_path).unread
     assert len(unread) == job.MOST_UNREAD
     assert "76 files after the first 1,024" in unread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,16 @@ from pydantic import ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.values.instant import Span
-from ofu_exporter.values.progress import Fall, Progress, Recovery, RunLine
+from ofu_exporter.values.progress import (
+    MOST_RECOVERIES,
+    MOST_RUN_LINES,
+    MOST_SPANS,
+    Fall,
+    Progress,
+    Recovery,
+    RunLine,
+    Unsure,
+)
 from tests.helpers.documents import reporting
 from tests.reports.test_progress import GPUS, Told
 
@@ -30,6 +40,22 @@ PROGRESS = Progress(
     recoveries=(Recovery(1090.0, 110, 150, None, 1092.0),),
     again=(Span(1091.0, 1095.0),),
 )
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "some"),
+    [
+        ("lines", MOST_RUN_LINES, lambda n: {str(each): RunLine(1, 1.0) for each in range(n)}),
+        ("recoveries", MOST_RECOVERIES, lambda n: PROGRESS.recoveries * n),
+        ("again", MOST_SPANS, lambda n: PROGRESS.again * n),
+        ("unsure", MOST_SPANS, lambda n: (Unsure("checkpoint", 1.0, 2.0, 8.0),) * n),
+    ],
+)
+def test_as_much_as_an_agent_keeps_is_possible_and_no_more(
+    name: str, most: int, some: Callable[[int], Any]
+) -> None:
+    kept, more = (replace(PROGRESS, **{name: some(number)}) for number in (most, most + 1))
+    assert (kept.is_possible, more.is_possible) == (True, False)
 
 
 def test_how_far_a_job_has_come_survives_the_file() -> None:
