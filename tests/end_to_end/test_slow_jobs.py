@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from ofu_exporter.recordings import recording
@@ -17,9 +16,9 @@ from tests.helpers.agent import Agent, agent, until
 from tests.helpers.values import gpu, reading
 
 MINUTE, WINDOW = 60.0, 30.0
-FAST, SLOW = 900.0, 20.0
-"""How fast the agent's clock runs while nothing is to happen, and while a trace is taken: its own limits, such as 30 s
-for a process to ask, pass as fast."""
+FAST, SLOW, CAREFUL = 900.0, 20.0, 2.0
+"""How fast the agent's clock runs while nothing is to happen, while something is, and while a trace is taken: the
+agent's own limits, such as 30 s for a process to ask, pass as fast."""
 FALLING = [(60, 0.6), (30, 0.2), (500, 0.05)]
 """Minutes, and OFU in them, of job 1001."""
 LOW = [(60, 0.08)]
@@ -63,10 +62,10 @@ class Course:
     def __init__(self, clock: FastClock) -> None:
         self._clock, self._began = clock, clock.now()
 
-    def reach(self, minute: float) -> None:
+    def reach(self, minute: float, then: float = SLOW) -> None:
         """Let the time pass until then, ever slower, so that the agent keeps up; and then slowly."""
         for before, fast in ((26, 3 * FAST), (5, FAST), (0, FAST / 6)):
-            self._clock.run_to(self._began + (minute - before) * MINUTE, fast, SLOW)
+            self._clock.run_to(self._began + (minute - before) * MINUTE, fast, then)
 
 
 def named(running: Agent) -> list[str]:
@@ -76,6 +75,14 @@ def named(running: Agent) -> list[str]:
     return [said.sub(r"\1 \2", line) for line in lines]
 
 
+def taken(running: Agent, clock: FastClock, count: int, reasons: int) -> None:
+    """Wait until the agent has found so many reasons for a trace, and has taken so many."""
+    until(lambda: len(named(running)) == reasons)
+    clock.run_at(CAREFUL)
+    until(lambda: running.value("ofu_exporter_traces_total", outcome="done") == count)
+    clock.run_at(SLOW)
+
+
 def test_who_becomes_slow_is_traced_once(tmp_path: Path) -> None:
     clock = FastClock(tmp_path / "clock")
     with watched(tmp_path, clock) as running:
@@ -83,22 +90,21 @@ def test_who_becomes_slow_is_traced_once(tmp_path: Path) -> None:
         clock.run_at(SLOW)
         until(lambda: len(running.values("ofu_job_info")) == 2)
         some = [Process(tmp_path, 1001, pid) for pid in range(4710, 4712)]
-        traces = partial(running.value, "ofu_exporter_traces_total", outcome="done")
         course.reach(9)
         assert named(running) == [], "both are young"
         running.logs("job 1002 cannot be traced: no process of job 1002 has asked")
         some += [Process(tmp_path, 1002, pid) for pid in range(4712, 4714)]
         course.reach(19)
-        until(lambda: traces() == 1)
+        taken(running, clock, 1, reasons=2)
         assert named(running) == 2 * ["1002 8.0%, below 15.0%"]
-        course.reach(66)
+        course.reach(66, then=SLOW / 3)  # a third of an hour later its fall is long past
         assert len(named(running)) == 2, "1001 is what it always was, and 1002 was traced"
-        until(lambda: traces() == 2)
+        taken(running, clock, 2, reasons=3)
         assert named(running)[2].startswith("1001 2")
         assert named(running)[2].endswith("%, below half of the hour's median, 60.0%")
         course.reach(426)
         assert len(named(running)) == 3, "at 5 % for hours, but traced within the last six"
-        until(lambda: traces() == 3)
+        taken(running, clock, 3, reasons=4)
         assert named(running)[3] == "1001 5.0%, below 15.0%"
         assert sum("1 processes of job" in line for line in running.log) == 3, "one of two"
         reported = json.loads(running.get("/v1/jobs/1001")[1])["reported"]
