@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,20 +11,22 @@ from pathlib import Path
 import pytest
 
 from tests.attacks import measure
-from tests.attacks.attack import Attack, nothing, plain
+from tests.attacks.attack import Attack, plain
 from tests.attacks.clients import asked
 from tests.attacks.target import SIMULATED, Setup, Target
 
 pytestmark = pytest.mark.slow
 
 
-async def stop_for_a_second(target: Target) -> None:
-    """The agent stands still, as an attack that is let in would make it."""
-    await asyncio.sleep(0.5)
-    os.kill(target.process.pid, signal.SIGSTOP)
-    await asyncio.sleep(1.0)
-    os.kill(target.process.pid, signal.SIGCONT)
-    await nothing(target)
+async def stop_for_seconds(target: Target) -> None:
+    """The agent stands still again and again, as an attack that is let in would make it."""
+    while target.process.returncode is None:
+        await asyncio.sleep(0.5)
+        target.process.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(1.0)
+        finally:
+            target.process.send_signal(signal.SIGCONT)
 
 
 def measured(attack: Attack, folder: Path) -> measure.Seen:
@@ -33,7 +34,7 @@ def measured(attack: Attack, folder: Path) -> measure.Seen:
 
 
 def test_a_standstill_is_seen_in_scrapes(tmp_path: Path) -> None:
-    seen = measured(Attack("still", "", "", stop_for_a_second), tmp_path)
+    seen = measured(Attack("still", "", "", stop_for_seconds), tmp_path)
     assert seen.p99_seconds > 0.5
     assert seen.failed_scrapes == 0
     assert math.isfinite(seen.stop_seconds)
