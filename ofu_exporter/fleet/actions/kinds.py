@@ -14,7 +14,7 @@ from ofu_exporter.fleet.reports.figures import counted, gpu_count, hours, points
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.reachable import busy_gap, unused
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
-from ofu_exporter.fleet.reports.words import cause_meanings
+from ofu_exporter.fleet.reports.words import likeliest_words
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.traces import findings
 from ofu_exporter.values.losses import known_sum
@@ -231,8 +231,7 @@ def wrong_number(report: FleetReport) -> Iterator[Action]:
     """Jobs that report an MFU above what their GPUs did."""
     for rows in by_name(row for row in report.jobs if is_flagged(row)):
         first = rows[0]
-        cause = cause_meanings(first) or first.cause
-        likeliest = f" Likeliest: {cause}." if cause else ""
+        likeliest = f" {likeliest_words(first)}".rstrip()
         numbers = f"--mfu {share(first.mfu)} --ofu {share(first.ofu_compared)}"
         yield Action(
             who=jobs_named(rows),

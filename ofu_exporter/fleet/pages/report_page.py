@@ -96,7 +96,8 @@ def _tiles(report: FleetReport, steps: Mapping[StepName, FunnelStep]) -> Iterato
     change = report.delivered_change
     note = "" if change is None else f"{signed_points(change)} points on the period before"
     trend = pictures.sparkline([each.delivered_ratio for each in report.periods])
-    yield _Tile(figures.share(steps["effective"].share), "of the peak became work", note, trend)
+    whose = "the peak" if steps["installed"].gpu_hours else "the peak of the known GPUs"
+    yield _Tile(figures.share(steps["effective"].share), f"of {whose} became work", note, trend)
     whole, gpus = steps["installed"], sum(row.gpus or 0.0 for row in report.clusters)
     hours = f"{figures.hours(whole.gpu_hours)} GPU-hours"
     if whole.cost is not None:
@@ -141,7 +142,7 @@ def _chain(report: FleetReport) -> Iterator[StepBar]:
     for step in report.chain if len(report.chain) > 3 else ():
         kind, name = _CHAIN[step.factor]
         if step.factor == "ofu":
-            name = f"{name} {percent(step.ratio)}"
+            name = f"{name} {percent(step.ratio, figures.NONE)}"
         meaning = "" if step.factor == "allocated" else WORDS[step.factor]
         bar = _bar(report, step, name, meaning)
         yield {

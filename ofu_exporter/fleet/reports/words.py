@@ -8,7 +8,8 @@ from ofu_exporter.fleet.history.served_result import ServedColumns
 from ofu_exporter.fleet.reports.figures import NONE, few, rounded, tokens
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.flops.causes import MfuCause, causes
-from ofu_exporter.values.reported import Verdict
+from ofu_exporter.serving.metrics.job import NO_CAUSE
+from ofu_exporter.values.reported import UNDECIDED, Verdict
 
 VERDICTS = {
     Verdict.MFU_ABOVE_OFU: "MFU above OFU",
@@ -35,6 +36,15 @@ def causes_of(row: JobRow) -> list[MfuCause]:
 def cause_meanings(row: JobRow) -> str:
     """The likeliest cause in the words of `explain`; empty where none is known."""
     return "; and ".join(cause.meaning for cause in causes_of(row))
+
+
+def likeliest_words(row: JobRow) -> str:
+    """What its agents think of the cause, as a sentence; empty where they named none."""
+    if row.cause == UNDECIDED:
+        return "Several causes fit equally well."
+    if row.cause == NO_CAUSE:
+        return "No known cause fits."
+    return f"Likeliest: {cause_meanings(row) or row.cause}." if row.cause else ""
 
 
 def served_words(row: ServedColumns, currency: str) -> Iterator[str]:

@@ -202,6 +202,20 @@ def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_m
         assert each.next.startswith("What helps: Unset TORCH_DISTRIBUTED_DEBUG")
 
 
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        ("sparse_peak", "Likeliest: the peak is the one for 2:4 sparse matrices"),
+        ("undecided", "Several causes fit equally well. No hours"),
+        ("no_known_cause", "No known cause fits. No hours"),
+    ],
+)
+def test_a_wrong_number_says_what_its_agents_think_of_the_cause(cause: str, told: str) -> None:
+    made = job("moe", "grace", WRONG_SUMS, verdicts={"mfu_above_ofu": 3.0}, causes={cause: 2.0})
+    (action,) = acted(*GOOD, made).actions
+    assert f"above OFU. {told}" in action.why
+
+
 def test_a_finding_or_a_cause_of_a_newer_agent_is_named_as_it_is() -> None:
     made = job("vla", "alan", JobSums(1000, 1000, 400), findings={"of_2030": 0.3})
     (of_trace,) = acted(*GOOD, made).actions

@@ -95,6 +95,7 @@ def test_six_hundred_jobs_are_less_than_300_kb() -> None:
 def test_what_is_not_known_is_a_dash_and_parts_that_are_missing_are_said() -> None:
     shown = page(report(history(installed=0.0)))
     assert "No job held a GPU in this time" in shown
+    assert "of the peak of the known GPUs became work" in shown
     assert "<b>installed</b>" in shown
     assert re.search(r"<b>-</b><small>- GPU-hours", shown)
 
