@@ -77,5 +77,17 @@ def test_a_card_that_passes_for_another_is_not_meant_by_the_others_name() -> Non
     assert by_short_name("h200") == ("NVIDIA H200", ("H200-NVL",))
 
 
+@every([("rtx 3080", "NVIDIA GeForce RTX 3080"), ("rtx 5070", "NVIDIA GeForce RTX 5070")])
+def test_the_whole_name_of_a_model_means_no_other_that_begins_with_it(key: str, name: str) -> None:
+    keys = [row.key for row in ROWS if row.key.casefold().startswith(key.replace(" ", "-"))]
+    assert len(keys) > 1
+    assert by_short_name(key) == (name, ())
+
+
+def test_a_model_that_has_no_name_of_its_own_has_no_short_one() -> None:
+    assert not next(row for row in ROWS if row.key == "RTX-3080-12GB").names
+    assert by_short_name("rtx-3080-12gb") is None
+
+
 def test_a_name_of_no_model_stands_for_none() -> None:
     assert [by_short_name(text) for text in ("", "NVIDIA", "H900", "H")] == [None] * 4

@@ -282,16 +282,21 @@ def test_a_false_name_without_enough_to_go_on_is_unknown() -> None:
 
 
 def test_compute_capability_settles_a_false_name_where_it_fits_a_row() -> None:
+    # 72 SMs and 24 GB: A10 is 8.6, Quadro RTX 6000 and TITAN RTX are 7.5.
+    assert key_of(device("NVIDIA L20", "", 72, (8, 6), 24 * 1024)) == "A10"
     # 108 SMs and 80 GB: every such row is an A100 or an A800, rated alike.
     assert key_of(device("NVIDIA A30", "", 108, (8, 0), 80 * 1024)) == "A100-SXM4-80GB"
     # 142 SMs, 48 GB, 8.9: L40, L40S and RTX 6000 Ada, told apart only by the clock.
     ada = device("NVIDIA L20", "", 142, (8, 9), 48 * 1024)
     assert find_row(ada) is None
     assert key_of(replace(ada, max_sm_clock_hz=2490e6)) == "L40"
+    # 80 SMs, 24 GB, 8.6: A10G, and RTX A5500, whose maximum clock is not in the table.
+    assert key_of(device("NVIDIA L20", "", 80, (8, 6), 24 * 1024, 1710e6)) == "A10G"
 
 
 def test_a_small_difference_in_sms_is_another_bin_of_the_model() -> None:
     assert key_of(device("NVIDIA GB200", sm_count=148)) == "GB200"
+    assert key_of(device("NVIDIA GB200", sm_count=137)) == "GB200"
     assert key_of(device("NVIDIA GB200", sm_count=136)) is None
 
 
@@ -313,6 +318,21 @@ def test_a_disputed_peak_does_not_set_the_clock() -> None:
     binned = rated(device("NVIDIA L40S", sm_count=140))
     assert binned.tensor_clock_hz["low_precision"] == pytest.approx(2520e6 * 142 / 140)
     assert binned.peak_flops["bf16"] == pytest.approx(whole.peak_flops["bf16"])
+
+
+def test_a_chip_without_bf16_has_the_clock_of_its_fp16_peak() -> None:
+    binned = rated(device("Tesla T4", sm_count=38))
+    assert binned.tensor_clock_hz["low_precision"] == 65e12 / (38 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("name", "in_turns"),
+    [("Tesla T4", True), ("NVIDIA L40S", True), ("NVIDIA H100 80GB HBM3", False)]
+    + [("NVIDIA B200", False), ("NVIDIA X1", False)],
+)
+def test_cards_before_hopper_count_in_turns(name: str, in_turns: bool) -> None:
+    mine = custom_row(name="NVIDIA X1", tensor_clock_hz=2e9)
+    assert rated(device(name), mine).counts_in_turns is in_turns
 
 
 def test_a_capped_part_has_one_clock_whatever_sms_it_reports() -> None:

@@ -113,7 +113,14 @@ def test_a_vgpu_is_known_by_its_name(name: str) -> None:
 
 
 def test_a_vgpu_is_known_by_what_its_driver_says() -> None:
-    assert explain(replace(UNKNOWN, is_vgpu=True), Reason.UNKNOWN_MODEL)[0] is Reason.VGPU
+    nameless = replace(UNKNOWN, name="", is_vgpu=True)
+    detail = "the GPU is a vGPU, not a whole GPU"
+    assert explain(nameless, Reason.UNKNOWN_MODEL) == (Reason.VGPU, detail)
+
+
+def test_of_an_unknown_model_the_row_to_write_is_the_detail() -> None:
+    detail = row_to_write(UNKNOWN)
+    assert explain(UNKNOWN, Reason.UNKNOWN_MODEL) == (Reason.UNKNOWN_MODEL, detail)
 
 
 @pytest.mark.parametrize("reason", [Reason.LOST, Reason.NO_CLOCK, Reason.NO_PERMISSION])
