@@ -327,8 +327,13 @@ def test_a_chip_without_bf16_has_the_clock_of_its_fp16_peak() -> None:
 
 @pytest.mark.parametrize(
     ("name", "in_turns"),
-    [("Tesla T4", True), ("NVIDIA L40S", True), ("NVIDIA H100 80GB HBM3", False)]
-    + [("NVIDIA B200", False), ("NVIDIA X1", False)],
+    [
+        ("Tesla T4", True),
+        ("NVIDIA L40S", True),
+        ("NVIDIA H100 80GB HBM3", False),
+        ("NVIDIA B200", False),
+        ("NVIDIA X1", False),
+    ],
 )
 def test_cards_before_hopper_count_in_turns(name: str, in_turns: bool) -> None:
     mine = custom_row(name="NVIDIA X1", tensor_clock_hz=2e9)
