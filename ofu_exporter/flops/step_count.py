@@ -186,7 +186,7 @@ def count(
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
-    own = terms if is_own else own_terms(model, replace(how.counting, causal=None))
+    parameter_terms = terms if is_own else own_terms(model, replace(how.counting, causal=None))
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     lines = tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops)
@@ -194,7 +194,7 @@ def count(
     return Count(
         family=model.family,
         convention=how.convention,
-        parameters=parameters(own),
+        parameters=parameters(parameter_terms),
         lines=lines,
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),

@@ -142,8 +142,8 @@ def sparkline(values: Values) -> Drawing | None:
         for stretch in stretches(values)
     )
     path = " ".join(f"M{' L'.join(run if len(run) > 1 else run * 2)}" for run in runs)
-    said = ", ".join("unknown" if value is None else f"{value:.1%}" for value in values)
-    label = f"The last {len(values)} periods, the oldest first: {said}"
+    written = ", ".join("unknown" if value is None else f"{value:.1%}" for value in values)
+    label = f"The last {len(values)} periods, the oldest first: {written}"
     return Drawing(100, 30, label, "spark", [Shape("path", {"d": path})], is_stretched=True)
 
 

@@ -38,8 +38,8 @@ class JobProgress(NamedTuple):
     @property
     def states(self) -> bool:
         """Whether it says anything of its progress."""
-        own = [reason for reason in NoProgress if reason not in BEFORE_TOGETHER]
-        return self.sums.step is not None or any(self.lost.get(reason) for reason in own)
+        by_steps = [reason for reason in NoProgress if reason not in BEFORE_TOGETHER]
+        return self.sums.step is not None or any(self.lost.get(reason) for reason in by_steps)
 
     def tells(self, reason: NoProgress) -> bool:
         """Whether it is known how many of its GPU-hours these were: 0 is known only where somebody counts."""

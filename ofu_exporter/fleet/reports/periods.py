@@ -98,7 +98,7 @@ def _ratios(
 
 def with_periods(report: FleetReport, before: Sequence[PeriodRow]) -> FleetReport:
     """The report with the periods before, how its own differs from the last of them, and whose the gain would be."""
-    own = period_of(report)
+    this = period_of(report)
     names = {row.name for row in report.groups if row.is_named}
     earlier = [
         each.model_copy(update={"groups": {n: v for n, v in each.groups.items() if n in names}})
@@ -107,13 +107,13 @@ def with_periods(report: FleetReport, before: Sequence[PeriodRow]) -> FleetRepor
     last = earlier[-1] if earlier else None
     whole = report.total.recoverable_gpu_hours
     groups = [_with_change(row, last, whole) for row in report.groups]
-    change = _less(own.delivered_ratio, last.delivered_ratio if last else None)
+    change = _less(this.delivered_ratio, last.delivered_ratio if last else None)
     total = report.total.model_copy(
         update={"ofu_change": _less(report.total.ofu, last.ofu if last else None)}
     )
     return report.model_copy(
         update={
-            "periods": [*earlier, own],
+            "periods": [*earlier, this],
             "delivered_change": change,
             "chain": with_changes(report.chain, last.chain if last else ()),
             "groups": groups,
