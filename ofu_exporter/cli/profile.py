@@ -14,7 +14,7 @@ import click
 
 from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.option_types import FILE, RATIO, flag, option
-from ofu_exporter.client.channel import AgentAnswer, Channel
+from ofu_exporter.client.channel import COMMAND_SECONDS, AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.support import tables
@@ -122,7 +122,7 @@ def _send(job: str, facts: Mapping[str, object], agent: str | None = None) -> No
     """
     environ = dict(os.environ)
     try:
-        with closing(Channel(agent, environ)) as channel:
+        with closing(Channel(agent, environ, timeout=COMMAND_SECONDS)) as channel:
             where = channel.where
             body = json.dumps({"job_id": job, **facts}, allow_nan=False).encode()
             answer = channel.post(body, Token(None, environ, job).value)

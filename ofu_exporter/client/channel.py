@@ -21,8 +21,9 @@ from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.client.slow_disk import SlowDisk
 
 PATH = "/v1/mfu"
-TIMEOUT_SECONDS = 2.0
-"""Longest wait to connect, and for each read. An agent on the same node normally answers in milliseconds."""
+TIMEOUT_SECONDS, COMMAND_SECONDS = 2.0, 30.0
+"""Longest wait of a training loop and of a command to connect, and for each read. An agent on the same node answers in
+milliseconds, on a node whose cores are all busy in seconds."""
 LONGEST_ANSWER = 1 << 18
 TLS_VARIABLES = ("OFU_EXPORTER_CA_FILE", "OFU_EXPORTER_CERT_FILE", "OFU_EXPORTER_KEY_FILE")
 """Whom to believe, and the certificate to show with its key."""
@@ -57,28 +58,35 @@ class AgentAnswer(NamedTuple):
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=TIMEOUT_SECONDS)
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT_SECONDS)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 
 class Channel:
     """Posts reports one after the other over a connection that is kept open. Only one thread may use it."""
 
-    def __init__(self, url: str | None, environ: Mapping[str, str], path: str = PATH) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        environ: Mapping[str, str],
+        path: str = PATH,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
         """Raises ValueError for an unusable URL, OSError for a key that can't be read."""
         self._posts_to = path
         self._url = url or environ.get("OFU_EXPORTER_URL") or ""
         self._environ = environ
+        self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
         self._path = ""
         with suppress(TimeoutError):  # the loop waits here; whoever posts opens it again
-            SlowDisk().ask(partial(_open, self.where, environ))
+            SlowDisk().ask(partial(_open, self.where, environ, timeout))
 
     @property
     def where(self) -> str:
@@ -108,7 +116,7 @@ class Channel:
 
     def _post(self, body: bytes, token: str) -> AgentAnswer:
         if self._connection is None:
-            self._connection, folder = _open(self.where, self._environ)
+            self._connection, folder = _open(self.where, self._environ, self._timeout)
             self._path = folder + self._posts_to
         if self._connection.sock is None:
             self._connection.connect()
@@ -125,13 +133,15 @@ class Channel:
             return AgentAnswer(response.status, content, response.headers.get("Retry-After", ""))
 
 
-def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnection, str]:
+def _open(
+    url: str, environ: Mapping[str, str], timeout: float
+) -> tuple[http.client.HTTPConnection, str]:
     """An unconnected connection, and the path below which the agent is. Raises ValueError and OSError."""
     if url.startswith("unix:"):
         path = url.removeprefix("unix:").removeprefix("//")
         if not path.startswith("/"):
             raise ValueError(f"{url}: unix: must be followed by an absolute path")
-        return _UnixConnection(path), ""
+        return _UnixConnection(path, timeout), ""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         shown = re.sub(r"//.*@", "//", url)  # without a password
@@ -144,12 +154,9 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
     path = parts.path.rstrip("/")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if parts.scheme == "http":
-        plain = http.client.HTTPConnection(parts.hostname, port, timeout=TIMEOUT_SECONDS)
-        return plain, path
-    secure = http.client.HTTPSConnection(
-        parts.hostname, port, timeout=TIMEOUT_SECONDS, context=trust(environ)
-    )
-    return secure, path
+        return http.client.HTTPConnection(parts.hostname, port, timeout=timeout), path
+    context = trust(environ)
+    return http.client.HTTPSConnection(parts.hostname, port, timeout=timeout, context=context), path
 
 
 def trust(environ: Mapping[str, str]) -> ssl.SSLContext:

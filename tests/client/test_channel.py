@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import trustme
 
-from ofu_exporter.client.channel import LONGEST_ANSWER, AgentAnswer, Channel
+from ofu_exporter.client.channel import COMMAND_SECONDS, LONGEST_ANSWER, AgentAnswer, Channel
 from tests.doubles.report_agent import Reply, report_agent
 from tests.helpers.every import every
 
@@ -48,6 +50,23 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         assert send(channel, "secret").status == 200
         channel.close()
     assert agent.headers[0]["authorization"] == "Bearer secret"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_socket", [False, True])
+def test_a_command_waits_for_a_busy_agent_longer_than_a_loop_does(
+    has_socket: bool, tmp_path: Path
+) -> None:
+    def late(report: Mapping[str, object], _: Mapping[str, str]) -> None:
+        time.sleep(3.0)
+
+    with report_agent(socket_path=tmp_path / "reports.sock" if has_socket else None) as agent:
+        agent.behave = late
+        with pytest.raises(TimeoutError):
+            send(Channel(agent.url, {}))
+        channel = Channel(agent.url, {}, timeout=COMMAND_SECONDS)
+        assert send(channel, start=1010.0, end=1020.0).status == 200
+        channel.close()
 
 
 def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from ofu_exporter.traces.formats import NO_SHAPE
 from ofu_exporter.values.reasons import ReportRejection
+from tests.doubles.report_agent import Reply, report_agent
 from tests.helpers.agent import SIMULATED, Agent, agent, page_server, until
 from tests.helpers.in_process import call
 from tests.helpers.job_node import Node
@@ -106,6 +108,22 @@ def test_no_answer_is_said(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert done.stderr.startswith("ofu-exporter: the agent of this node does not answer: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_busy_agent_is_waited_for(tmp_path: Path) -> None:
+    path = trace(tmp_path / "trace.json", 20)
+
+    def late(*_: object) -> Reply:
+        time.sleep(3.0)
+        return Reply(content={})
+
+    with report_agent() as busy:
+        busy.behave = late
+        env = {"OFU_EXPORTER_URL": busy.url}
+        done = call("profile", str(path), "--post", "--job", JOB, env=env)
+    assert done.returncode == 0, done.stderr
+    assert len(busy.reports) == 1
 
 
 def test_another_program_at_the_address_is_said(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.Complet
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = started(args, bare_environment(env), out.fileno(), err.fileno())
         try:
-            code = process.wait(60.0)
+            code = process.wait(PATIENCE)
         finally:
             process.kill()
         texts = [_whole(file) for file in (out, err)]
