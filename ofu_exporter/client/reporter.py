@@ -136,12 +136,11 @@ class Reporter:
         ]
         if unknown:
             text = f"{call}() has no argument {', '.join(unknown)}: left out"
-            with suppress(Exception):  # a handler of the application's own
-                self._notices.say(text, text)
+            self._notices.say(text, text)
 
     def _disable(self, why: str) -> None:
         self.disabled = why
-        with suppress(Exception):  # as above
+        with suppress(Exception):  # a handler of the application's own
             log.warning("MFU is not reported: %s", why)
 
     def report(
@@ -241,8 +240,7 @@ class Reporter:
 
     def _drop(self, why: str) -> None:
         self._dropped += 1
-        with suppress(Exception):  # a handler of the application's own
-            self._notices.say(why, f"a call of report() is left out: {why}")
+        self._notices.say(why, f"a call of report() is left out: {why}")
 
     @property
     def last_answer(self) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
@@ -31,12 +32,12 @@ class OnceLog:
         self._warned: set[str] = set()
 
     def say(self, key: str, text: str) -> None:
-        """Log a warning the first time for a key, and debug messages after that."""
-        if key in self._warned or len(self._warned) >= MOST_NOTICES:
-            log.debug("%s", text)
-        else:
+        """Log a warning the first time for a key, and debug messages after that. Never raises."""
+        is_news = key not in self._warned and len(self._warned) < MOST_NOTICES
+        if is_news:
             self._warned.add(key)
-            log.warning("%s", text)
+        with suppress(Exception):  # a handler of the application's own
+            log.log(logging.WARNING if is_news else logging.DEBUG, "%s", text)
 
 
 class Sender:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import ssl
 import time
 from collections.abc import Mapping
@@ -105,6 +106,25 @@ def test_an_agent_is_believed_by_the_named_authority_and_believes_the_certificat
         with pytest.raises(OSError):  # noqa: PT011 - an alert or a reset, as the agent's library likes
             send(Channel(agent.url, {"OFU_EXPORTER_CA_FILE": str(files["ca"])}))
     assert len(agent.reports) == 1
+
+
+def test_an_authority_that_the_disk_did_not_give_in_time_is_read_again_for_the_first_report(
+    tmp_path: Path,
+) -> None:
+    authority, tls, path = (
+        trustme.CA(),
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH),
+        tmp_path / "ca",
+    )
+    authority.issue_cert("localhost").configure_cert(tls)
+    os.mkfifo(path)
+    with report_agent(tls=tls) as agent:
+        channel = Channel(agent.url, {"OFU_EXPORTER_CA_FILE": str(path)})
+        path.open("w").close()  # whoever waits for it goes on
+        path.unlink()
+        authority.cert_pem.write_to_path(path)
+        assert send(channel).status == 200
+        channel.close()
 
 
 @every(

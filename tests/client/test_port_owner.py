@@ -105,9 +105,10 @@ def test_the_agents_user_is_known_by_its_folder_in_roots(
             refuse_stranger(connection, {})
 
 
-def test_ones_own_agent_is_trusted() -> None:
+@every(["", "no-such-user"])
+def test_ones_own_agent_is_trusted(named: str) -> None:
     with report_agent() as agent:
-        channel = Channel(agent.url, {})
+        channel = Channel(agent.url, {"OFU_EXPORTER_AGENT_USER": named})
         assert channel.post(REPORT, "s3cret-token").status == 200
         channel.close()
     assert agent.headers[0]["authorization"] == "Bearer s3cret-token"

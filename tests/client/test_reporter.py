@@ -287,8 +287,13 @@ def test_a_log_handler_that_raises_costs_the_training_nothing() -> None:
     logging.getLogger("ofu_exporter.client").addHandler(handler)
     try:
         odd: Any = {"loss": 2.5}
-        with reporting(REFUSED, **odd) as reporter:
+        with report_agent() as agent, reporting(agent.url, **odd) as reporter:
             reporter.report(mfu=0.4, **odd)
+            reporter.report(mfu="high")  # type: ignore[arg-type]
+            until_counted(reporter, "accepted")
+        assert reporter.counts["dropped"] == 1
+        with reporting(REFUSED) as reporter:
+            until_counted(reporter, "failed")
         assert Reporter(url="ftp://x").disabled
     finally:
         logging.getLogger("ofu_exporter.client").removeHandler(handler)

@@ -60,6 +60,8 @@ def test_what_is_none_of_ours_tells_nothing_and_is_never_replaced(
         file.keep("", 5)
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == ["steps"]
+    path.write_bytes(b'{"": [9, 1.0]}')
+    assert file.reached("") == {}, "it was not there when this run began"
 
 
 def test_an_empty_file_is_written_and_tells_the_next_run(tmp_path: Path) -> None:
