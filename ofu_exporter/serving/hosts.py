@@ -14,7 +14,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,8 +46,7 @@ class Hosts:
         threading.Thread(target=self._learn, name="own-name", daemon=True).start()
 
     def _learn(self) -> None:
-        with suppress(OSError):
-            self._own.add(socket.getfqdn().lower())
+        self._own.add(socket.getfqdn().lower())
 
     def allow(self, allowed: str) -> None:
         """Put the names of the setting in the place of the last ones."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.agent import cycle_files
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.cycle_files import MOST_CYCLES, CycleFiles
 from ofu_exporter.support import small_files
@@ -230,6 +231,28 @@ def test_a_file_that_hung_is_read_once_its_disk_answers(
         return files.restarts(JOB) == 3
 
     until(counted)
+
+
+def test_a_folder_that_hangs_costs_its_own_job_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, answers, scan = named(folder, "5"), threading.Event(), os.scandir
+
+    def scandir(path: Path) -> object:
+        assert path != folder or answers.wait(60)
+        return scan(path)
+
+    monkeypatch.setattr("ofu_exporter.agent.cycle_files.os.scandir", scandir)
+    monkeypatch.setattr(cycle_files, "READ_SECONDS", 0.05)
+    files = looked(str(folder.parent / "%j"), JOB, other)
+
+    def counted() -> bool:
+        files.look()
+        return files.restarts(other) == 3
+
+    until(counted)
+    assert files.restarts(JOB) is None
+    answers.set()
 
 
 def test_the_jobs_of_its_schedulers_have_these_restarts_beside_theirs() -> None:

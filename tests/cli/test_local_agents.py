@@ -8,10 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.cli import local_agents
 from tests.helpers.agent import Agent, agent, call
 from tests.helpers.passwords import hashed, web_file
 
 pytestmark = pytest.mark.slow
+
+
+def test_what_ends_meanwhile_and_a_kernel_without_ipv6_hide_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process, or a descriptor, that is gone since its folder was listed."""
+    monkeypatch.setattr(local_agents, "PROC", tmp_path)
+    for folder in ("7", "8/fd", "net"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "8/cmdline").write_bytes(b"/usr/bin/python\0/usr/bin/ofu-exporter\0run\0")
+    (tmp_path / "8/fd/3").touch()
+    (tmp_path / "net/tcp").write_text("  sl  local_address ...\n")
+    (said,) = local_agents.other_agents(tmp_path / "pause", "http://127.0.0.1:9846")
+    assert said.startswith("perhaps process 8,")
 
 
 def running(file: Path, *flags: str) -> AbstractContextManager[Agent]:

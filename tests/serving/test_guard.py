@@ -149,11 +149,14 @@ def test_who_may_not_write_is_told_before_anything_is_read(
 
 
 @pytest.mark.slow
-def test_a_refused_body_that_never_ends_is_not_waited_for(listeners: Listeners) -> None:
+def test_a_refused_body_that_never_ends_is_not_waited_for(
+    listeners: Listeners, caplog: pytest.LogCaptureFixture
+) -> None:
     with Client(listeners) as client:
         client.send(post(100, "Via: proxy"), b"{")
         assert client.answer()[0] == 403
         assert client.is_closed()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/metrics", "//v1/mfu", "/v1/../v1/mfu"])

@@ -367,3 +367,6 @@ def test_only_its_own_unix_socket_is_removed(tmp_path: Path) -> None:
     assert path.is_socket()
     new.close()
     assert not path.exists()
+    gone = Listeners(settings)
+    path.unlink()
+    gone.close()

@@ -414,6 +414,8 @@ def test_a_line_written_in_place_is_seen(node: Node) -> None:
     node.settle()
     (node.map / "0").write_text("")
     assert node.owners() == {}
+    (node.map / "0").unlink()
+    assert node.owners() == {}
 
 
 def test_a_bad_file_of_the_mapping_is_named(node: Node, caplog: pytest.LogCaptureFixture) -> None:
