@@ -118,6 +118,14 @@ def test_less_than_an_hour_or_a_thousandth_is_not_worth_a_line(
     assert [row.kind for row in found.actions] == ["held_idle"] * is_told
 
 
+@pytest.mark.parametrize(("slower", "kinds"), [(0.19, []), (0.21, ["below_others"])])
+def test_a_job_that_a_fifth_of_its_busy_hours_would_not_save_is_left_alone(
+    slower: float, kinds: list[str]
+) -> None:
+    made = job("vla", "alan", JobSums(1000, 1000, 0.4 * 1000 * (1 - slower)))
+    assert [row.kind for row in acted(*GOOD, made).actions] == kinds
+
+
 @pytest.mark.parametrize(
     ("measured", "rested", "says"),
     [
@@ -238,6 +246,17 @@ def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
     assert (action.kind, action.gpu_hours, action.cost) == ("restarts", 12, 24)
     assert action.what == "restarted 3 times"
     assert action.why == "Getting back to where it had been took 12 GPU-hours, 30 min each time."
+
+
+def test_a_command_says_all_that_tells_the_job_from_others() -> None:
+    made = report(history(job("7", "eve", JobSums(80, 80, 32))))
+    more = {"clusters": 2 * made.clusters, "jobs": 2 * made.jobs, "tenant": "lab 1"}
+    among_others = made.model_copy(update=more)
+    shop, time = "--prometheus http://prometheus:9090", f"--since 48h --until {made.time.end}"
+    assert command(made, made.jobs[0]) == f"`ofu-exporter fleet job 7 {shop} {time}`"
+    job_7 = "job 7 --cluster a --owner eve"
+    told = f"`ofu-exporter fleet {job_7} {shop} --tenant 'lab 1' {time}`"
+    assert command(among_others, made.jobs[0]) == told
 
 
 @pytest.mark.parametrize(

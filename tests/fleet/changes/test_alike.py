@@ -63,7 +63,8 @@ def test_a_short_series_is_drawn_to_the_fleet() -> None:
 
 
 def test_one_too_short_to_tell_has_that_of_the_fleet() -> None:
-    assert Likeness(0.4).of([1.0, -1.0, 0.5]) == 0.4
+    assert Likeness(0.4).of([1.0, -1.0] * 5 + [1.0]) == 0.4
+    assert Likeness(0.4).of([1.0, -1.0] * 6) < 0.3
 
 
 def test_no_series_is_told_that_it_wanders_without_end() -> None:

@@ -107,13 +107,26 @@ def test_a_gpu_that_did_next_to_nothing_is_no_peer(ofu: float, compared: int) ->
     assert compare_peers(peers.gpus, "ofu", "gpu").row.count == compared
 
 
-def test_too_few_hours_say_nothing_and_are_counted() -> None:
+@pytest.mark.parametrize(("hours", "compared"), [(11, 0), (12, 6)])
+def test_too_few_hours_say_nothing_and_are_counted(hours: int, compared: int) -> None:
     peers = PeerHours()
-    for _ in range(5):
+    for _ in range(hours):
         values = {place(node, 0): 0.4 for node in range(6)}
         peers.add(PeerGroup("", "1", "H100"), {**values, place(0, 0): 0.1})
     found = compare_peers(peers.gpus, "ofu", "gpu")
-    assert (found.slow, found.row.count, found.row.too_few_hours) == ([], 0, 6)
+    assert len(found.slow) == (compared > 0)
+    assert (found.row.count, found.row.too_few_hours) == (compared, 6 - compared)
+
+
+@pytest.mark.parametrize(("hours", "jobs"), [(2, ["1"]), (3, ["1", "2"])])
+def test_a_job_of_two_hours_makes_nothing_sure(hours: int, jobs: list[str]) -> None:
+    peers = PeerHours()
+    for job, of_job in (("1", 20), ("2", hours)):
+        values = {**{place(node, 0): 0.4 for node in range(6)}, place(0, 0): 0.1}
+        for _ in range(of_job):
+            peers.add(PeerGroup("", job, "H100"), values)
+    (slow,) = compare_peers(peers.gpus, "ofu", "gpu").slow
+    assert (slow.jobs, slow.sure) == (jobs, len(jobs) > 1)
 
 
 def test_idle_gpus_are_not_compared() -> None:

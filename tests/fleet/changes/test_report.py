@@ -36,6 +36,11 @@ def test_one_that_got_slower_has_the_whole_change() -> None:
     assert (rows[0].ofu_before, rows[0].ofu_after) == pytest.approx((0.4, 0.2))
 
 
+def test_the_three_that_moved_it_most_are_named() -> None:
+    jobs = [job(f"{drop}", {10: (50, 0.6), 13: (50, 0.6 - 0.1 * drop)}) for drop in range(5)]
+    assert [row.job_name for row in share_rows(jobs, "", "H100", DAYS)] == ["4", "3", "2"]
+
+
 def test_one_that_came_has_changed_the_mix() -> None:
     rows = share_rows(
         [job("fast", {10: (100, 0.5), 13: (50, 0.5)}), job("idle", {13: (50, 0.1)})],
