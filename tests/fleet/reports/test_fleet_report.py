@@ -103,6 +103,38 @@ def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
     assert steps["effective"].share == pytest.approx(45 / 400)
 
 
+def test_what_no_job_held_is_a_row_of_its_own() -> None:
+    """Of 400 hours jobs held 150, of 160 that GPUs were looked at they had 130 and 40 of 45 at the full peak."""
+    found = report()
+    assert found.reporting_ratio == pytest.approx((80 + 40) / 130)
+    row = found.no_job
+    assert row is not None
+    hours = (row.held_gpu_hours, row.observed_gpu_hours, row.idle_gpu_hours)
+    assert hours == (400 - 150, 300 - 130, 140)
+    assert row.effective_gpu_hours == 5
+    assert row.ofu == pytest.approx(5 / 170)
+    assert row.wasted_gpu_hours == pytest.approx(0.4 * 170 - 5)
+    assert (row.cost, row.idle_cost) == (2 * 250, 2 * 140)
+    assert row.wasted_cost == pytest.approx(2 * (0.4 * 170 - 5))
+
+
+@every([(104.0, False), (106.0, True)])
+def test_jobs_that_held_more_than_there_was_are_told(held: float, is_told: bool) -> None:
+    """Installed hours are known by looks: a twentieth more may be the rounding of these."""
+    found = report(history(job("1", "ada", JobSums(held, held, 40)), installed=100.0))
+    assert any("of the GPU-hours of its GPUs" in each for each in found.contradictions) == is_told
+
+
+@every([([8.0, 9.0], 9.0), ([8.0, 9.0, 16.0], 9.0), ([], None)])
+def test_a_cluster_has_the_most_gpus_that_were_there_in_two_hours(
+    hours: list[float], gpus: float | None
+) -> None:
+    """A node that is renamed counts twice in one."""
+    found = history()
+    found.gpus = {("a", FIRST + at): there for at, there in enumerate(hours)}
+    assert cluster_row(found, "a").gpus == gpus
+
+
 def test_every_step_of_a_job_costs_what_its_own_gpus_cost() -> None:
     """The cheap card holds 80 hours and is idle; all the work is done on the dear one."""
     cheap = job("5", "ada", JobSums(80, 80, 0.0, idle=80), models={"NVIDIA L4": 1.0})

@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.reports.job_result import idle_stretches, shortfalls, slow_gpus
+from ofu_exporter.fleet.chunks import ChunkReader
+from ofu_exporter.fleet.history.fleet_history import JobSums
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports.job_result import (
+    idle_stretches,
+    job_result,
+    shortfalls,
+    slow_gpus,
+)
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.fleet.reports.one_job import GpuHours, PointRow
+from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
+from tests.fleet.reports.test_fleet_report import history, job
 
 STEP = 60.0
 
@@ -51,6 +60,46 @@ def test_one_bad_hour_two_gpus_and_equal_gpus_say_nothing() -> None:
     assert slow_gpus([gpu(0, 0.4), gpu(1, 0.1)]) == []
     assert slow_gpus([gpu(number, 0.0) for number in range(4)]) == []
     assert slow_gpus([]) == []
+
+
+@pytest.mark.parametrize(("slow", "hours", "is_slow"), [(1, 1, False), (2, 3, True), (2, 4, False)])
+def test_a_gpu_is_slow_that_was_for_two_hours_and_most_of_its_time(
+    slow: int, hours: int, is_slow: bool
+) -> None:
+    lame = gpu(0, 0.4, hours)
+    lame.ofu |= dict.fromkeys(range(slow), 0.3)
+    found = slow_gpus([lame, gpu(1, 0.4, hours), gpu(2, 0.4, hours)])
+    assert [each.gpu for each in found] == ["0"] * is_slow
+
+
+@pytest.mark.parametrize(("share", "is_slow"), [(0.901, False), (0.899, True)])
+def test_a_gpu_is_slow_below_nine_tenths_of_the_median(share: float, is_slow: bool) -> None:
+    found = slow_gpus([gpu(0, 0.4 * share), gpu(1, 0.4), gpu(2, 0.4)])
+    assert [each.gpu for each in found] == ["0"] * is_slow
+
+
+@pytest.mark.parametrize(("ofu", "is_idle"), [(0.001, False), (0.0009, True)])
+def test_a_job_is_idle_below_a_tenth_of_a_percent(ofu: float, is_idle: bool) -> None:
+    assert len(idle_stretches(points([8.0] * 10, [ofu] * 10), STEP)) == is_idle
+
+
+@pytest.mark.parametrize(("held", "is_told"), [(7.2, False), (7.1, True)])
+def test_a_tenth_of_the_gpus_may_be_missing_for_a_while(held: float, is_told: bool) -> None:
+    assert len(shortfalls(points([8.0, held, 8.0]), STEP)) == is_told
+
+
+@pytest.mark.parametrize(
+    ("ofu", "told"), [(0.34, "15% less than"), (0.37, ""), (0.43, ""), (0.46, "15% more than")]
+)
+def test_a_tenth_more_or_less_than_the_runs_before_is_told(ofu: float, told: str) -> None:
+    before, now = (
+        job(name, "ada", JobSums(80, 80, 80 * each)) for name, each in (("1", 0.4), ("2", ofu))
+    )
+    before.first_hour = (now.first_hour or 0) - 9
+    story = JobStory(now, history(before, now), STEP, [], [], [])
+    headline = job_result(story, ChunkReader(PrometheusClient("http://prometheus"))).headline
+    assert ("its earlier runs" in headline) == bool(told)
+    assert told in headline
 
 
 def test_idle_is_measured_at_0_and_long_enough_and_unknown_is_not_idle() -> None:
