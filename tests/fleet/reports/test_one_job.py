@@ -130,7 +130,9 @@ def test_a_part_of_a_gpu_is_no_earlier_run_of_whole_ones() -> None:
         JobHistory(key, sizes={size: 1.0}, models={model: 1.0})
         for size, model in ((64.0, "H100"), (0.14, "H100"), (64.0, "A100"))
     )
-    assert _is_alike(large, JobHistory(key, sizes={48.0: 1.0}, models={"H100": 2.0}))
+    for size, is_alike in ((48.0, True), (32.0, True), (31.0, False), (129.0, False)):
+        run = JobHistory(key, sizes={size: 1.0}, models={"H100": 2.0})
+        assert _is_alike(large, run) == _is_alike(run, large) == is_alike
     assert not _is_alike(large, small)
     assert not _is_alike(large, other)
     for unknown in (JobHistory(key, models={"H100": 1.0}), JobHistory(key, sizes={64.0: 1.0})):

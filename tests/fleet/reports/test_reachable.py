@@ -25,7 +25,7 @@ def test_what_can_be_had_back_is_never_netted() -> None:
 
 
 def test_busy_jobs_are_measured_against_the_upper_quartile_of_five_and_else_the_target() -> None:
-    five = [job(str(n), "u", JobSums(100, 100, 10.0 * n)) for n in (1, 2, 3, 4, 5)]
+    five = [job(str(n), "u", JobSums(100, 100, 15.0 * n)) for n in (1, 2, 3, 4, 5)]
     rows = {row.job_id: row.recoverable_gpu_hours for row in report(history(*five)).jobs}
     assert rows == pytest.approx({"1": 75, "2": 50, "3": 25, "4": 0, "5": 0})
     high = [job(str(n), "u", JobSums(100, 100, 10.0 * n)) for n in (5, 6, 7, 8)]
