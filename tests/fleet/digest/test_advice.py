@@ -9,6 +9,7 @@ from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.history.fleet_history import JobSums
 from ofu_exporter.flops.causes import MfuCause, Side, causes
 from tests.fleet.reports.test_fleet_report import history, job, report
+from tests.helpers.digests import of
 from tests.helpers.every import every
 
 NOTHING = JobSigns()
@@ -44,6 +45,30 @@ def test_a_job_with_one_idle_gpu_of_eight_is_told_which_one() -> None:
     assert found.startswith("In 10 of its 80 GPU-hours a GPU computed nothing")
     assert "GPU 3 of n7 (10 hours)" in found
     assert "It held" not in found
+
+
+def test_of_many_idle_gpus_the_three_that_were_idle_longest_are_named() -> None:
+    signs = JobSigns(idle_gpus={("n7", str(gpu)): gpu for gpu in range(1, 6)})
+    named = "GPU 5 of n7 (5 hours), GPU 4 of n7 (4 hours), GPU 3 of n7 (3 hours) and 2 more."
+    assert named in said(JobSums(80, 80, 40, idle=15), signs)["idle"]
+
+
+@every(
+    [
+        (2.0, 80.0, []),
+        (3.0, 80.0, ["one GPU was slower"]),
+        (2.0, 79.3, []),
+        (2.0, 79.1, ["1.1% of"]),
+    ]
+)
+def test_what_is_not_known_of_the_jobs_is_said(
+    gpus: float, measured: float, told: list[str]
+) -> None:
+    """Whether one of three GPUs is slower, and more than one hour in a hundred without an OFU."""
+    (made,) = of(job("1", "ada", JobSums(80, measured, 40), sizes={gpus: 1.0}))
+    remarks = [*advice.remarks(made.total, made.jobs)]
+    assert len(remarks) == len(told)
+    assert all(words in remark for words, remark in zip(told, remarks, strict=True))
 
 
 @every([(0.0, False), (7.9, False), (8.0, True)])
