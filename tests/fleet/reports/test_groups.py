@@ -21,6 +21,11 @@ def test_days_add_up_to_what_is_installed_and_what_it_costs() -> None:
     (free,) = (row for row in found.days if row.kind == "free")
     assert free.gpu_hours == pytest.approx(250)
     assert (free.model, free.wasted_gpu_hours) == (H100, None)
+    assert (free.observed_gpu_hours, free.idle_gpu_hours, free.effective_gpu_hours) == (160, 140, 4)
+    held = [row for row in found.days if row.kind == "held"]
+    for name in ("observed", "idle", "effective", "wasted"):
+        of_jobs = getattr(found.total, f"{name}_gpu_hours")
+        assert sum(getattr(row, f"{name}_gpu_hours") for row in held) == pytest.approx(of_jobs)
 
 
 def test_a_job_on_unknown_gpus_leaves_it_unknown_which_ones_were_free() -> None:
