@@ -21,6 +21,13 @@ def test_what_no_agent_counts_is_not_known() -> None:
     assert whole.restarts is None
 
 
+def test_no_hour_is_lost_for_two_reasons() -> None:
+    """Of 100 the first two have all: what is left for the second is 40, and for the others nothing."""
+    sums = ProgressSums(100.0, {"starting": 60.0, "held_idle": 60.0, "done_again": 20.0})
+    lost = {reason.value: hours for reason, hours in sums.cut(100.0).items() if hours}
+    assert lost == {"starting": 60.0, "held_idle": 40.0}
+
+
 def test_a_job_that_says_its_steps_alone_says_nothing_of_evaluations() -> None:
     whole = row(ProgressSums(100.0, STEPS, step=90.0, restarts=0.0))
     assert (whole.done_again_gpu_hours, whole.restarts) == (20.0, 0)
