@@ -202,6 +202,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("explain.md", "| down to {}, 0.86 on an H100", NOT_MEASURED.low),
         ("explain.md", "| 0.83 to {:.0f} |", NOT_MEASURED.high),
         ("explain.md", "({} standard errors in both together)", candidates.FITS_BOTH),
+        ("explain.md", "have the sum and {:.0f} more;", candidates.PAIR),
         ("explain.md", "above {} they are not tried", candidates.RAREST_PAIR),
         ("explain.md", "misfit² is within {:.0f} of the best", reported.ALIKE),
         ("explain.md", "for at most {word} jobs in one tick", book.EXPLAINED_AT_ONCE),

@@ -32,6 +32,22 @@ def test_an_ofu_above_what_the_card_can_do_has_no_cause(
         assert ("Which GPU is it (--gpu)?" in found.advice) is (gpu is None)
 
 
+@pytest.mark.parametrize(("ofu", "is_impossible"), [(1.13, False), (1.15, True)])
+def test_no_error_excuses_more_than_6_points_above_the_highest_clock(
+    ofu: float, is_impossible: bool
+) -> None:
+    """1980 of 1830 MHz are 108 %, and an error above 2 points says nothing of the card."""
+    found = explain(Observation(2.0, ofu, 0.5), CauseFacts(gpu=H100, precision=BF16))
+    assert ("is impossible" in found.advice) is is_impossible
+
+
+@pytest.mark.parametrize(
+    ("ofu", "words"), [(0.049, "the GPUs did almost nothing"), (0.051, "the error of OFU is so")]
+)
+def test_an_ofu_below_its_error_is_almost_0_up_to_5_points(ofu: float, words: str) -> None:
+    assert explain(Observation(0.9, ofu, 0.04)).advice.startswith(words)
+
+
 def test_an_ofu_that_the_boost_clock_makes_is_explained() -> None:
     assert explain(Observation(0.5, 1.05), CauseFacts(gpu=H100, precision=BF16)).causes
 

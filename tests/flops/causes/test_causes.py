@@ -149,6 +149,56 @@ def test_every_cause_has_a_ratio_above_or_a_job_in_which_it_is_found() -> None:
     assert {each.slug for each in causes()} ^ found == set(), "a cause has a row of RATIOS"
 
 
+def test_experts_are_counted_with_the_usual_capacity_factors() -> None:
+    """A half more places are a third expert of a token, beside two."""
+    thrice, twice = (
+        MIXTRAL.flops(config={**MIXTRAL.config, "num_experts_per_tok": places}) / MIXTRAL.flops()
+        for places in (3, 4)
+    )
+    of_each = [(1 + thrice) / 2, thrice, twice]
+    assert ratios("capacity_counted", MIXTRAL.facts()) == pytest.approx(of_each)
+
+
+BESIDE_PCIE = CauseFacts(gpu=H100, precision=BF16, present=frozenset({"NVIDIA H100 PCIe"}))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "facts", "ordered"),
+    [
+        (
+            2.0,
+            CauseFacts(),
+            "bf16_peak_for_fp8 wrong_gpu_count tf32_peak time_left_out gradient_accumulation",
+        ),
+        (
+            2.0,
+            CauseFacts(accumulation=2),
+            "gradient_accumulation bf16_peak_for_fp8 wrong_gpu_count tf32_peak time_left_out",
+        ),
+        (
+            1 / 2,
+            CauseFacts(gpus=10),
+            "sparse_peak fp8_peak_for_bf16 tf32_peak gradient_accumulation wrong_gpu_count warm_up_in_mean",
+        ),
+        (1 / 4, CauseFacts(), "fp4_peak gradient_accumulation"),
+        (16.0, CauseFacts(gpus=96), "wrong_gpu_count gradient_accumulation"),
+        (3.0, CauseFacts(gpus=96), "forward_only wrong_gpu_count"),
+        (989.4 / 756, BESIDE_PCIE, "wrong_device time_left_out measured_peak"),
+    ],
+)
+def test_causes_of_one_ratio_come_in_the_order_of_how_often_they_are_made(
+    ratio: float, facts: CauseFacts, ordered: str
+) -> None:
+    """Those that the job's own accumulation or another card of its node makes likelier come first."""
+    told = causes_of_report(0.2 * ratio, 0.2, facts)
+    assert " ".join(each.cause for each in told) == ordered
+
+
+@pytest.mark.parametrize(("world", "is_tried"), [(6 * 256, True), (6 * 257, False)])
+def test_a_data_parallel_size_is_of_copies_on_256_gpus_at_most(world: int, is_tried: bool) -> None:
+    assert (world / 6 in ratios("wrong_gpu_count", CauseFacts(gpus=world))) == is_tried
+
+
 def test_a_capacity_factor_may_leave_as_many_places_empty_as_are_filled() -> None:
     (one,) = capacity_run.hypotheses(MIXTRAL.facts())
     twice = {**MIXTRAL.config, "num_experts_per_tok": 4}
