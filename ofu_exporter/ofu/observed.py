@@ -23,7 +23,7 @@ FINE_SECONDS = 120.0
 """How long they are remembered as they were measured. Most reports begin and end in this time."""
 GRAIN_SECONDS, FINE_GRAIN_SECONDS = 5.0, 0.5
 """Spans that follow each other are remembered as one up to these lengths: the second for the last FINE_SECONDS."""
-HIGHEST = 1.2
+HIGHEST = 1.3
 """No card of the table has a higher OFU: its highest SM clock over its tensor clock."""
 STILL = 0.1
 """A GPU that beyond an end has less than this share of the OFU inside pauses there: all that is counted is inside."""

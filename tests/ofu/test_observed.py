@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ofu_exporter.hardware.gpu_models import ROWS
 from ofu_exporter.ofu.divergence import compare_sums
-from ofu_exporter.ofu.observed import observed
+from ofu_exporter.ofu.observed import HIGHEST, observed
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reported import Compared, Verdict
@@ -83,6 +84,16 @@ def test_of_a_gpu_that_is_rated_too_low_a_cut_window_has_its_share() -> None:
     """With a wrong row a GPU shows an OFU above that of any card."""
     sums = observed(usage(lambda start, end: 1.5 * (end - start), 10.0, 60.0, off=0.0), 14.0, 20.0)
     assert (sums.ofu, sums.edge_seconds) == pytest.approx((1.5, 0.0))
+
+
+def test_a_part_of_a_window_may_have_the_highest_ofu_of_any_card_and_hardly_more() -> None:
+    """That of an RTX 5090 at its highest SM clock: 3090 MHz of 2407."""
+    highest = max(
+        row.max_sm_clock_hz / row.tensor_clock_hz
+        for row in ROWS
+        if row.max_sm_clock_hz and row.tensor_clock_hz
+    )
+    assert highest <= HIGHEST <= 1.02 * highest
 
 
 @pytest.mark.parametrize("window", [0.5, 1.0, 5.0, 10.0])
