@@ -33,7 +33,7 @@ def _launched(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
 )
 def fp32_products(cell: TimeCell, _: TraceFacts) -> float:
     """Products and convolutions ran in FP32, outside the tensor pipes."""
-    return cell.kind == Kind.OTHER and cell.family == FP32
+    return cell.family == FP32
 
 
 _SLOWER = {90: 90, 100: 90, 103: 90, 75: 75, 80: 80}
@@ -182,4 +182,4 @@ def padding(cell: TimeCell, facts: TraceFacts) -> float:
 )
 def unfused_elementwise(cell: TimeCell, _: TraceFacts) -> float:
     """Element-wise work ran as many kernels, each of which reads and writes its tensors."""
-    return cell.kind == Kind.OTHER and cell.family == ELEMENTWISE
+    return cell.family == ELEMENTWISE

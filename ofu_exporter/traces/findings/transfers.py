@@ -64,11 +64,7 @@ def _communicated(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
 )
 def all_to_all(cell: TimeCell, _: TraceFacts) -> float:
     """Nothing computed while ranks exchanged tokens or embeddings."""
-    return cell.kind == Kind.COMMUNICATION and _is_all_to_all(cell)
-
-
-def _is_all_to_all(cell: TimeCell) -> bool:
-    """NCCL exchanges by kernels that send and receive, as pipelines do; what launched one tells them apart."""
+    # NCCL exchanges by kernels that send and receive, as pipelines do; what launched one tells them apart.
     sends = "send" in cell.operator or "recv" in cell.operator
     return cell.family == ALL_TO_ALL or (cell.family == SEND_RECEIVE and not sends)
 
@@ -83,4 +79,4 @@ def _is_all_to_all(cell: TimeCell) -> bool:
 )
 def all_reduce_not_hidden(cell: TimeCell, _: TraceFacts) -> float:
     """Nothing computed while gradients or parameters were reduced or gathered."""
-    return cell.kind == Kind.COMMUNICATION and cell.family in _COLLECTIVES
+    return cell.family in _COLLECTIVES
