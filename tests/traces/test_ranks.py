@@ -81,6 +81,17 @@ def test_three_common_collectives_are_enough() -> None:
     assert waiting({0: one, 1: late}) == Waiting(1, 6 / (15 + 9), 3, 3)
 
 
+@pytest.mark.parametrize(("apart", "common"), [(500.0, 10), (501.0, 9)])
+def test_one_collective_ends_on_two_ranks_within_half_a_millisecond(
+    apart: float, common: int
+) -> None:
+    one = [Collective("all-reduce", 0, 1e4 * n, 1e4 * n + 5e3) for n in range(10)]
+    late = [each._replace(start=each.start + 2e3) for each in one]
+    late[3] = late[3]._replace(end=late[3].end + apart)
+    waited = waiting({0: one, 1: late})
+    assert (waited and waited.of) == common
+
+
 @pytest.mark.parametrize(("late", "slowest"), [(6, 1), (5, None)])
 def test_a_rank_is_slow_that_is_last_in_three_of_five_collectives(
     late: int, slowest: int | None

@@ -75,6 +75,18 @@ def test_work_that_was_queued_and_waited_is_told_from_work_that_was_not_launched
     assert why == [{Idle.BETWEEN_LAUNCHES}, {Idle.OTHER_STREAM}]
 
 
+@pytest.mark.parametrize(("fill", "is_small"), [(0.49, True), (0.5, False), (-1.0, False)])
+def test_a_product_is_small_whose_blocks_are_fewer_than_half_of_the_sms(
+    fill: float, is_small: bool
+) -> None:
+    """A fill below 0 is not known."""
+    timeline = Timeline(UNLIMITED)
+    timeline.add_event(0, PRODUCT, (0.0, 10.0), (1, 1), fill)
+    gpu = timeline.gpus[0]
+    (cell,) = Split(gpu, Launches(timeline), []).run(range(1), timeline.names, ()).cells
+    assert cell.is_small is is_small
+
+
 def test_each_step_has_its_own_parts() -> None:
     ran = ((PRODUCT, 0.0, 0.0, 30.0), (TO_GPU, 1.0, 30.0, 40.0), (PRODUCT, 2.0, 60.0, 80.0))
     found = split(*ran, steps=((0.0, 40.0), (40.0, 80.0), (90.0, 99.0)))
