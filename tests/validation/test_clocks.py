@@ -59,13 +59,17 @@ def test_flops_per_cycle_come_out(trials: list[Trial]) -> None:
 
 def test_without_sms_or_a_busy_window_there_is_no_domain(trials: list[Trial]) -> None:
     assert found(trials, replace(card(trials), sm_count=None), {}) == {}
-    idle = [
-        replace(trial, readings=tuple(replace(each, tensor_active=0.1) for each in trial.readings))
-        if trial.product.precision == "fp8"
-        else trial
-        for trial in trials
-    ]
-    assert found(idle, card(trials), {}).keys() == {"bf16", "int8", "fp64"}
+    for active, is_busy in ((0.29, False), (0.31, True)):
+        some = [
+            replace(
+                trial,
+                readings=tuple(replace(each, tensor_active=active) for each in trial.readings),
+            )
+            if trial.product.precision == "fp8"
+            else trial
+            for trial in trials
+        ]
+        assert ("fp8" in found(some, card(trials), {})) == is_busy
 
 
 def test_the_two_domains_run_to_different_clocks(trials: list[Trial]) -> None:
@@ -88,6 +92,9 @@ def test_what_the_table_has_otherwise_is_said(trials: list[Trial]) -> None:
     """As if the table had half the clock, and the card half the rate."""
     domains = found(trials, card(trials), {"bf16": 989.4e12 / 2})
     assert "implies 915 MHz, the table has 1830" in domains["bf16"].notes[0]
+    for off, is_told in ((0.981, False), (0.979, True)):
+        near = found(trials, card(trials), {"bf16": 989.4e12 * off})
+        assert bool(near["bf16"].notes) == is_told
     slow = [
         replace(
             trial, marks=tuple(mark._replace(launches=mark.launches / 2) for mark in trial.marks)
@@ -137,7 +144,10 @@ def test_without_a_published_peak_the_highest_clock_stands_in(trials: list[Trial
 
 
 @every(
-    [(4096.0, 4096), (4000.0, 4096), (8300.0, 8192), (49152.0, 49152), (3500.0, None), (250.0, 256)]
+    [
+        *[(4096.0, 4096), (4000.0, 4096), (8300.0, 8192), (49152.0, 49152), (250.0, 256)],
+        *[(0.951 * 4096, 4096), (0.949 * 4096, None), (1.049 * 4096, 4096), (1.051 * 4096, None)],
+    ]
 )
 def test_a_rate_is_one_that_a_chip_can_have(rate: float, whole: int | None) -> None:
     assert clocks.whole_rate(rate) == whole
