@@ -152,6 +152,22 @@ def test_a_source_that_hangs_while_it_is_opened_for_the_rest_is_one_failure(watc
     assert agent.stop()
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+def test_of_two_sources_for_the_rest_the_second_is_opened_only_where_the_first_hangs(
+    watch: Watch, hangs: bool
+) -> None:
+    first, second = (FakeSource(FakeProbe(gpu(1))) for _ in "ab")
+    if hangs:
+        first.answers.clear()
+    nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
+    agent = sampler(watch, ("nvml", nvml), ("dcgm", first), ("page", second))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert second.opened == hangs
+    first.answers.set()
+    assert agent.stop()
+
+
 def test_a_source_that_measures_no_more_than_the_others_is_closed(watch: Watch) -> None:
     useless = FakeSource(FakeProbe(gpu(0)), unable(1))
     nvml = FakeSource(FakeProbe(gpu(0)), unable(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.agent import trace_files
-from ofu_exporter.agent.trace_files import KEPT_SECONDS, MOST_KEPT, sweep_traces
+from ofu_exporter.agent.trace_files import KEPT_SECONDS, MOST_KEPT, is_held, sweep_traces
 from ofu_exporter.errors import ConfigError
 from tests.helpers.every import every
 
@@ -39,6 +40,20 @@ def test_of_too_many_traces_the_newest_stay_and_what_is_no_trace_is_left(tmp_pat
     assert {*tmp_path.iterdir()} == {*traces[3:], *others}
     sweep_traces(tmp_path, KEPT_SECONDS + MOST_KEPT + 3)
     assert {*tmp_path.iterdir()} == {traces[-1], *others}
+
+
+def test_a_socket_is_held_until_its_process_closes_it_whatever_it_is_connected_to(
+    tmp_path: Path,
+) -> None:
+    free, taken = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in "ab")
+    for each, name in ((free, "free"), (taken, "taken")):
+        each.bind(str(tmp_path / name))
+    taken.connect(str(tmp_path / "free"))
+    paths = [str(tmp_path / name) for name in ("free", "taken", "none")]
+    assert [is_held(path) for path in paths] == [True, True, False]
+    for each in (free, taken):
+        each.close()
+    assert [is_held(path) for path in paths] == [False, False, False]
 
 
 def as_user(uid: int, code: str, path: Path) -> subprocess.CompletedProcess[str]:

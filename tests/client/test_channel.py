@@ -125,6 +125,9 @@ def test_an_authority_that_the_disk_did_not_give_in_time_is_read_again_for_the_f
         authority.cert_pem.write_to_path(path)
         assert send(channel).status == 200
         channel.close()
+        trustme.CA().cert_pem.write_to_path(path)
+        with pytest.raises(ssl.SSLError):
+            send(channel)
 
 
 @every(

@@ -119,9 +119,11 @@ def test_a_step_alone_interrupts_no_interval() -> None:
 
 def test_another_kind_of_value_begins_another_interval() -> None:
     calls = [*at([(11.0, 0.4), (9.0, 0.4)]), Call(1031.0, {"tokens_per_second": 1e5})]
-    made = reports(calls)
+    intervals = Intervals(10.0)
+    made = [report for call in calls for report in intervals.add(call)]
     assert [one.values.keys() for one in made] == [{"mfu"}, {"tokens_per_second"}]
     assert (made[1].start, made[1].end) == (1020.0, 1031.0)
+    assert intervals.dropped == 1, "the nine seconds between"
 
 
 def test_a_clock_that_was_set_back_makes_no_interval() -> None:

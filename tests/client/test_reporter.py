@@ -412,6 +412,8 @@ def test_settings_that_cannot_be_used_disable_it_and_are_said_once(
         monkeypatch.setenv("OFU_EXPORTER_CA_FILE", options.pop("ca"))
     with reporting(**{"url": REFUSED, **options}) as reporter:
         reporter.report(mfu=0.4)
+        reporter.event("checkpoint", 0.0)
+        reporter.stage("rl")
         assert why in reporter.disabled
         assert set(reporter.counts.values()) == {0}
     (said,) = warnings(caplog)

@@ -91,6 +91,19 @@ async def test_whoever_leaves_before_is_forgotten_after_few_looks(
     client.close()
 
 
+async def test_over_a_unix_socket_it_comes_with_its_first_bytes() -> None:
+    """There the kernel would wake us for each of the others."""
+    crowd = Crowd(is_tls=False)
+    client, accepted = socket.socketpair()
+    accepted.setblocking(False)
+    arrival = Arrival(accepted, "", crowd.limit, crowd.come.append, False)
+    client.sendall(GET[:9])
+    await settle()
+    assert crowd.come == [arrival]
+    client.close()
+    accepted.close()
+
+
 async def test_what_is_no_tls_is_closed_at_once() -> None:
     crowd = Crowd(is_tls=True)
     client, _ = crowd.arrive()

@@ -48,6 +48,13 @@ WEB = WebConfig(
 GOOD = basic("prometheus", "s3cret:with:colons")
 
 
+async def test_a_hash_that_the_library_cannot_read_is_nobodys() -> None:
+    broken = b"$2b$04$" + b"-" * 53
+    with pytest.raises(ValueError, match="salt"):
+        bcrypt.checkpw(b"", broken)
+    assert not await Passwords({"ada": broken}, bcrypt.checkpw).are_right("a", "ada", b"")
+
+
 @pytest.fixture(scope="module")
 def listeners() -> Iterator[Listeners]:
     app = behind(ReadAccess(WEB).check, behind(Guard(Access()).check, tell))

@@ -46,6 +46,7 @@ def test_what_a_file_says_is_checked_and_knows_its_lines(tmp_path: Path) -> None
         ("name: a\nparts:\n  - {size: 2}\n  - {sise: 2}\n", "line 4: parts[1].sise: is not known"),
         ("parts: []\n", "line 1: name: Field required"),
         ("name: a\nname: b\n", "line 2: a key is there twice"),
+        ("name: a\n? [name]\n: b\n", "not YAML, line 2: found unhashable key"),
         ("- name\n", "the top level must be `key: value` lines"),
         ("", "the top level must be"),
         ("name: [", "not YAML, line 1"),

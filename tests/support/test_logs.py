@@ -114,6 +114,15 @@ def test_a_line_that_cannot_be_made_is_dropped_and_the_next_is_not(pipe: Pipe) -
     assert b"lone surrogate \\ud800\n" in pipe.read()
 
 
+def test_a_line_that_nobody_can_read_any_more_is_dropped() -> None:
+    reader, into = os.pipe()
+    os.close(reader)
+    handler = QueuedLines(into)
+    handler.emit(line("x"))
+    until(lambda: handler.dropped == 1)
+    os.close(into)
+
+
 def test_a_json_line_stays_json_however_long_it_is() -> None:
     try:
         raise ValueError("\x00" * 100_000)

@@ -34,10 +34,12 @@ def test_a_pod_is_a_job_with_its_devices(bare: Bench) -> None:
     assert claim.job == Job("kubernetes", "team/train-0", name="train-0", namespace="team")
 
 
-def test_pods_without_gpus_are_not_reported(bare: Bench) -> None:
+def test_pods_without_gpus_are_not_reported_nor_asked_about(bench: Bench) -> None:
     nic = pod("nic", devices_of("rdma/hca", "mlx5_0"), cpus=8)
     other = pod("other-gpu", devices_of("amd.com/gpu", "0"))
-    assert bare.claims(pod("plain", cpus=4), nic, other) == {}
+    memory = pod("memory", devices_of("nvidia.com/gpumem", "0"))
+    assert bench.claims(pod("plain", cpus=4), nic, other, memory) == {}
+    assert bench.api.seen == []
 
 
 def test_the_order_is_not_kubelets(bare: Bench) -> None:

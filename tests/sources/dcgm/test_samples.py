@@ -96,6 +96,9 @@ def test_windows_tile_though_the_clocks_drift() -> None:
     drifted = Anchor(EPOCH_MICROS + 2_000_000, 52.0 - 0.003)
     (second,) = made.readings(drifted)
     assert second.start == first.end
+    made.add(sample(TENSOR, 2.1, 0.5))
+    set_back = Anchor(EPOCH_MICROS + 2_100_000, 52.1 - 0.2)
+    assert made.readings(set_back) == [], "it would end before it begins"
 
 
 def test_samples_too_close_for_a_window_wait_for_more() -> None:

@@ -100,6 +100,13 @@ def test_a_poll_that_is_read_late_bears_the_sample_that_was_the_newest_then() ->
     assert measured(times, 1014, 1.1, 1.5) == [1.0, 1.0]
 
 
+def test_what_was_measured_before_counts_once_and_a_blank_has_its_stamp() -> None:
+    series = FieldSeries()
+    for stamp, value in ((EPOCH + 10, 0.5), (EPOCH + 20, 0.7), (EPOCH + 30, None)):
+        series.add(Sample(Entity(GPU, 0), TENSOR, 0, stamp, value), Measured(EPOCH + 10))
+    assert [point[:2] for point in series.points] == [(EPOCH + 10, 0.5), (EPOCH + 30, None)]
+
+
 def test_a_blank_that_is_longer_than_a_round_leaves_the_mean_unknown() -> None:
     series = FieldSeries()
     for end, mean in ((970_000, 0.5), (950_000, None)):
