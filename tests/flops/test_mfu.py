@@ -38,6 +38,9 @@ def test_125m_parameters_at_200k_tokens_per_second_on_an_a100() -> None:
     published = used(counted, Pace(tokens_per_second=200_000), gpu=A100, peak_flops=312e12)
     assert published.mfu == pytest.approx(0.480769, abs=1e-6)
     assert published.warnings == ()
+    half = used(counted, Pace(tokens_per_second=200_000), gpu=A100, peak_flops=312e12, number=2)
+    assert (half.peak_flops, half.model_flops_per_second) == (312e12, 6 * 125e6 * 200e3)
+    assert half.tflops_per_gpu == 75
 
 
 def test_gpt2_by_casson_is_nearly_that() -> None:
