@@ -106,6 +106,20 @@ def test_deepspeed_summary() -> None:
     assert report.mfu == pytest.approx(3 * 6279.86e9 / 0.18473 / 125e12)
 
 
+@pytest.mark.parametrize(
+    ("unit", "flops"), [("", 1), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15)]
+)
+def test_an_amount_of_deepspeed_has_its_unit(unit: str, flops: float) -> None:
+    text = re.sub(r"(?m)^(fwd flops per GPU: .*) G$", rf"\1 {unit}", DEEPSPEED)
+    assert read("deepspeed", text)[0].flops == pytest.approx(3 * 6279.86 * flops)
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("us", 1e-6), ("ms", 1e-3), ("s", 1)])
+def test_a_latency_of_deepspeed_has_its_unit(unit: str, seconds: float) -> None:
+    text = DEEPSPEED.replace("184.73 ms", f"184.73 {unit}")
+    assert read("deepspeed", text)[0].seconds == pytest.approx(184.73 * seconds)
+
+
 def test_deepspeed_without_an_optimizer_step() -> None:
     text = re.sub("(step|iter) latency.*\n", "", DEEPSPEED)
     assert read("deepspeed", text)[0].seconds == pytest.approx(0.07667 + 0.10802)
@@ -153,6 +167,12 @@ def test_onelogger_json_lines() -> None:
     assert report.step == 200
     assert report.mfu == pytest.approx(0.5427)
     assert report.seconds == 1000.0
+
+
+def test_gpus_that_a_job_is_said_to_have_divide_what_onelogger_counts() -> None:
+    whole = json.dumps({**START, **AVERAGE})
+    (half,) = read("onelogger", whole, world_size=576)
+    assert half.flops == pytest.approx(1000.0 * 0.5427 * H100_PEAK / 2)
 
 
 def test_onelogger_objects() -> None:

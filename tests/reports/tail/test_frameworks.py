@@ -106,10 +106,25 @@ def test_every_reader_has_a_form_or_tests_of_its_own() -> None:
     )
 
 
-def test_an_mfu_without_its_peak_is_posted_as_it_is() -> None:
-    _, lines_of = FORMS["OLMo-core"]
+@every([("OLMo-core", 0.424904), ("nanochat of 2026", 0.4251)])
+def test_an_mfu_without_its_peak_is_posted_as_it_is(form: str, mfu: float) -> None:
+    _, lines_of = FORMS[form]
     _, calls = followed(lines_of)
-    assert rates(calls, "mfu") == pytest.approx([0.424904] * STEPS)
+    assert rates(calls, "mfu") == pytest.approx([mfu] * STEPS)
+
+
+@every([("OLMo-core", "device/BPS=", "device/MFU="), ("NeMo-RL", "policy_training", "FLOPS:")])
+def test_what_a_step_said_is_not_taken_for_the_next(form: str, last: str, rate: str) -> None:
+    """The fifth lacks its last line, and the sixth its rate: both are stated, without a rate."""
+    _, lines_of = FORMS[form]
+
+    def without(n: int) -> str:
+        dropped = {5: last, 6: rate}.get(n, "none")
+        return "\n".join(line for line in lines_of(n).split("\n") if dropped not in line)
+
+    _, calls = followed(without, *([PEAKS[form]] if form in PEAKS else []))
+    assert steps(calls) == [1, 2, 3, 4, 7, 8, 9]
+    assert sorted(call.step or 0 for call in calls) == [*range(1, STEPS + 1)]
 
 
 def test_validation_is_in_no_interval_of_torchtitan() -> None:
@@ -136,6 +151,15 @@ def test_two_lines_of_bridge_that_do_not_fit_are_of_two_iterations() -> None:
     log = Job("megatron_bridge")
     log.follow(bridge_second(1).split("\n")[0].replace("12000.4", "9000.0"))
     assert rates(log.follow(bridge_first(2))) == [420.4]
+
+
+@every([("12005.0", 1), ("12007.0", None)])
+def test_two_lines_of_bridge_are_of_one_iteration_up_to_their_rounding(
+    milliseconds: str, step: int | None
+) -> None:
+    log = Job("megatron_bridge")
+    calls = log.follow(bridge_second(1).replace("12000.4", milliseconds), bridge_first(2))
+    assert (steps(calls) or [None])[0] == step
 
 
 def test_nemo_logs_every_tenth_step_and_means_all_ten() -> None:
