@@ -192,6 +192,15 @@ def test_a_right_peak_is_not() -> None:
     assert unknown.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("off", "is_named"), [(0.991, False), (1.009, False), (0.988, True), (1.012, True)]
+)
+def test_a_peak_may_be_rounded_by_a_percent(off: float, is_named: bool) -> None:
+    pace = Pace(tokens_per_second=9000)
+    result = used(count("llama-3-8b"), pace, peak_flops=off * 989.4e12)
+    assert bool(result.warnings) == is_named
+
+
 def test_more_than_100_percent_is_named() -> None:
     result = used(count("llama-3-8b"), Pace(tokens_per_second=50_000))
     assert result.mfu > 1
