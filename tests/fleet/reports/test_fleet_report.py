@@ -107,6 +107,7 @@ def test_what_no_job_held_is_a_row_of_its_own() -> None:
     """Of 400 hours jobs held 150, of 160 that GPUs were looked at they had 130 and 40 of 45 at the full peak."""
     found = report()
     assert found.reporting_ratio == pytest.approx((80 + 40) / 130)
+    assert found.ofu == pytest.approx(45 / 300)
     row = found.no_job
     assert row is not None
     hours = (row.held_gpu_hours, row.observed_gpu_hours, row.idle_gpu_hours)
@@ -118,11 +119,19 @@ def test_what_no_job_held_is_a_row_of_its_own() -> None:
     assert row.wasted_cost == pytest.approx(2 * (0.4 * 170 - 5))
 
 
+@every([(None, 0.4), (0.2, 0.2), (0.0, 0.0)])
+def test_a_target_that_is_given_takes_the_place_of_the_rules(
+    given: float | None, target: float
+) -> None:
+    assert ReportOptions("user", PRICED, given).target_of(ALL) == target
+
+
 @every([(104.0, False), (106.0, True)])
 def test_jobs_that_held_more_than_there_was_are_told(held: float, is_told: bool) -> None:
     """Installed hours are known by looks: a twentieth more may be the rounding of these."""
     found = report(history(job("1", "ada", JobSums(held, held, 40)), installed=100.0))
-    assert any("of the GPU-hours of its GPUs" in each for each in found.contradictions) == is_told
+    words = "Jobs of cluster a held 106.0% of the GPU-hours of its GPUs"
+    assert [each.startswith(words) for each in found.contradictions] == [True] * is_told
 
 
 @every([([8.0, 9.0], 9.0), ([8.0, 9.0, 16.0], 9.0), ([], None)])
@@ -132,7 +141,25 @@ def test_a_cluster_has_the_most_gpus_that_were_there_in_two_hours(
     """A node that is renamed counts twice in one."""
     found = history()
     found.gpus = {("a", FIRST + at): there for at, there in enumerate(hours)}
+    found.gpus |= {("a", FIRST + 9): 70.0, ("b", FIRST): 80.0}
+    found.covered["a", FIRST + 9] = 0.0
     assert cluster_row(found, "a").gpus == gpus
+
+
+def test_of_clusters_the_time_is_covered_as_it_is_of_their_gpus() -> None:
+    """All of 8 GPUs, and half of 24."""
+    found = history()
+    found.models[DAY, "b", H100] = ModelSums(1200.0)
+    found.gpus = {("a", FIRST): 8.0, ("b", FIRST): 12.0}
+    found.covered |= {("b", hour): 0.5 for _, hour in found.recorded}
+    assert report(found).time.covered_ratio == pytest.approx((8 + 24 * 0.5) / 32)
+
+
+def test_of_an_hour_that_nobody_measured_it_is_not_known_how_many_gpus_were_held() -> None:
+    assert {row.held_gpus for row in report(history()).hours} == {0.0}
+    unmeasured = history()
+    unmeasured.recorded = set()
+    assert {row.held_gpus for row in report(unmeasured).hours} == {None}
 
 
 def test_every_step_of_a_job_costs_what_its_own_gpus_cost() -> None:
