@@ -68,7 +68,10 @@ def test_what_is_written_is_read_as_the_same(value: float) -> None:
         ("1_200_000", 1.2e6),
         ("12k", 12e3),
         ("12.5 k", 12.5e3),
+        ("12K", 12e3),
         ("1.2M", 1.2e6),
+        ("7G", 7e9),
+        ("1.2B", 1.2e9),
         ("2e6", 2e6),
         (".5", 0.5),
     ],
@@ -88,6 +91,9 @@ def test_what_may_be_another_number_is_refused(written: str) -> None:
 def test_units_of_flops_are_told_by_magnitude() -> None:
     for rate in (989.4, 999_999.0):
         assert quantities.tflops(rate) == rate
+    assert quantities.peak_tflops(0.001) == 0.001
+    with pytest.raises(ValueError, match="is less than the peak of any GPU"):
+        quantities.peak_tflops(0.00099)
     for rate in (4e14, 1e7, 0.0):
         assert quantities.flops_per_second(rate) == rate
     with pytest.raises(ValueError, match="is more than any GPU has"):
