@@ -148,12 +148,12 @@ def test_the_time_and_the_flops_are_those_between_pulls() -> None:
 def test_of_many_engines_behind_one_address_the_one_not_read_for_longest_is_forgotten() -> None:
     tally = ServedTally()
     for turn, (number, value) in enumerate(
-        [(1, 5), (2, 5), (3, 5), (4, 5), (1, 5), (5, 5), (1, 15), (2, 25)]
+        [(1, 5), (2, 5), (3, 5), (4, 5), (1, 5), (5, 5), (1, 15), (2, 25), (4, 12)]
     ):
         read = engine_pages.read(page(value) + f"process_start_time_seconds {100 + number}\n")
         assert read is not None
         tally.take(read, 5000.0 + 15 * turn)
-    assert tokens(tally.served)["prompt"] == 10
+    assert tokens(tally.served)["prompt"] == (15 - 5) + (12 - 5)
 
 
 def test_a_clock_that_was_set_back_takes_no_time_and_names_that_were_kept_are_bounded() -> None:
