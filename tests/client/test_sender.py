@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.client.channel import AgentAnswer
-from ofu_exporter.client.sender import MOST_NOTICES, OnceLog
+from ofu_exporter.client.sender import LONGEST_QUEUE, MOST_NOTICES, OnceLog
 from tests.client.test_reporter import REFUSED, reporting, until_counted, warnings
 from tests.doubles.report_agent import Reply, refusal, report_agent
 
@@ -45,6 +45,7 @@ def test_an_agent_that_says_nothing_holds_up_neither_the_loop_nor_the_end() -> N
             until_counted(reporter, "dropped")  # the queue has filled up behind the hanging one
             assert agent.reports
             reporter.close(0.01)
+            assert reporter.counts["dropped"] > LONGEST_QUEUE
             waits = [thread for thread in threading.enumerate() if thread.name == "ofu-reporter"]
             assert waits
             agent.released.set()

@@ -11,6 +11,7 @@ from ofu_exporter.ofu.track import HISTORY_SECONDS
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, MOST_TRACKS, History
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import JobView
 from tests.helpers.desk import CLOCK, Desk
 from tests.helpers.node import Node, snapshot_of
 from tests.helpers.values import fault, gpu, reading
@@ -94,3 +95,8 @@ def test_what_is_remembered_is_bounded() -> None:
     track = next(iter(history._gpus.values()))
     eight = 8 * (sys.getsizeof(track._values) + sys.getsizeof(track._seconds))
     assert eight < 64 * 1024, "bytes for eight GPUs"
+    jobs = tuple(JobView(Job("slurm", str(number)), 0.0) for number in range(MOST_TRACKS + 50))
+    history.take(replace(first, jobs=jobs))
+    assert len(history._jobs) == MOST_TRACKS
+    history.take(first)
+    assert not history._jobs, "they are over"
