@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -121,6 +122,26 @@ def test_a_flood_of_registrations_costs_little_and_takes_no_room_from_others(
             assert json.loads(ask(open_folder, "--format", "json").stdout)["trace"]
         assert running.value("ofu_exporter_traces_total", outcome="too_many")
         assert running.value("ofu_exporter_traces_total", outcome="malformed")
+
+
+@needs_root
+def test_only_a_socket_of_its_sender_where_pytorch_makes_it_is_answered(tmp_path: Path) -> None:
+    """A name may be anybody's by the time that an answer goes there."""
+    with agent(*flags(tmp_path)) as running, contextlib.ExitStack() as stack:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        client, name = tmp_path / "s" / "dynoconfigclient", "ofu_exporter_traces_total"
+        paths = [tmp_path / client.name, client.with_name("other"), client, Path(f"{client}2")]
+        senders = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in paths]
+        for sender, path in zip(senders, paths, strict=True):
+            stack.enter_context(sender).bind(str(path))
+        os.chown(paths[2], 65534, 65534)
+        paths[3].unlink()
+        for sender in senders:
+            sender.sendto(registration(0, 1, int(JOB)), str(tmp_path / "s" / "dynolog"))
+        until(lambda: running.value(name, outcome="stranger") == len(senders))
+        for sender in senders:
+            with pytest.raises(BlockingIOError):
+                sender.recv(1, socket.MSG_DONTWAIT)
 
 
 @pytest.mark.parametrize("pid", [0, -5, -(2**31)])

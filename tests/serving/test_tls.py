@@ -169,3 +169,13 @@ def test_the_end_is_that_of_the_first_certificate_in_either_form_of_times(year: 
     text = "Subject: a\n" + "".join(each.bytes().decode() for each in chain)
     assert tls.expires(text) == end.timestamp()
     assert tls.expires(text.replace(text[40:400], "")) is None
+
+
+def test_a_certificate_that_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    context = tls.ServerContext(ssl.PROTOCOL_TLS_SERVER)
+    context.certificate, context.expires = Path("node.pem"), 100.0
+    for now in (99.0, 101.0, 102.0):
+        context.warn_once(now)
+    assert [record.message for record in caplog.records] == [
+        "TLS certificate node.pem has expired: whoever checks it cannot connect"
+    ]

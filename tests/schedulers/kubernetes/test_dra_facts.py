@@ -46,3 +46,6 @@ def test_a_claim_is_asked_for_until_it_is_read_and_then_no_more() -> None:
         facts.learn(get, pods)
         assert facts.holders(pods) == pods
     assert len(asked) == 2
+    for held in ({}, pods):
+        facts.learn(get, held)
+    assert len(asked) == 3, "another claim may have its name now"

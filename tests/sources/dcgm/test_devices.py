@@ -107,6 +107,7 @@ def test_instances_come_and_go_and_cost_the_others_no_sample(node: DcgmNode) -> 
     assert [g.instance for g in probe.gpus()] == ["1", "2", ""]
     found = node.window(probe)
     assert [r.gpu.instance for r in found] == ["1", ""]
+    assert [g.instance for g in probe.gpus()] == ["1", ""]
     node.scenario.instance(0, 3, "2g.20gb")
     node.scenario.set_instance(0, 3, "tensor 0.5")
     node.events(probe)

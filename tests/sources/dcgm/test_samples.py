@@ -21,7 +21,7 @@ from ofu_exporter.sources.dcgm.fields import (
     TENSOR,
 )
 from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
-from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
+from ofu_exporter.sources.dcgm.samples import MOST_WAITING, Anchor, DeviceSamples
 from ofu_exporter.sources.dcgm.series import MOST_POINTS, Point
 from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.helpers.values import gpu
@@ -334,9 +334,11 @@ def test_nothing_is_used_of_what_was_forgotten() -> None:
 
 def test_memory_is_bounded_where_no_window_can_be_made() -> None:
     made = DeviceSamples(gpu(), 1.0)
-    for second in range(3 * MOST_POINTS):
+    for second in range(MOST_WAITING + 50):
         made.add(sample(SM_CLOCK_MHZ, second, 1000))
-    assert all(len(series.points) <= MOST_POINTS for series in made._series.values())
+    assert len(made._waiting) == MOST_WAITING
+    assert made.readings(anchor(MOST_WAITING + 50.0)) == []
+    assert len(made._series[SM_CLOCK_MHZ].points) == MOST_POINTS
 
 
 others = st.tuples(

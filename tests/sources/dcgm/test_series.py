@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Sample
-from ofu_exporter.sources.dcgm.series import FieldSeries, Measured, Point, SampleTimes
+from ofu_exporter.sources.dcgm.series import KEPT_TAKES, FieldSeries, Measured, Point, SampleTimes
 
 EPOCH = 1_800_000_000_000_000
 
@@ -68,6 +68,7 @@ def test_every_value_is_of_the_time_at_which_it_was_measured(others: list[Watch]
         chance.shuffle(piece)
         for sample, measured in times.in_order(piece):
             found[sample.field, sample.micros] = measured
+    assert len(times._takes) <= KEPT_TAKES
     settled = {key: over for key, over in truth.items() if key[1] > EPOCH + 5_000_000}
     begun = {key for key in settled if found[key].since is None}
     assert len(begun) <= len(others), "the interval of a field shows with its second poll"
