@@ -509,26 +509,6 @@ def test_a_pod_that_has_ended_is_soon_asked_about_again(bench: Bench) -> None:
     assert bench.claims(after=10.0) == {"ns/p": ("GPU-a",)}
 
 
-@pytest.mark.parametrize(
-    ("refusals", "ends"),
-    [({}, {"ns/p": 1772362800.0, "ns/q": None}), ({"/api": 500}, {"ns/q": None})],
-)
-def test_a_job_that_ended_while_kubelet_was_away_is_told_where_the_api_server_knows_its_end(
-    bench: Bench, refusals: dict[str, int], ends: dict[str, float | None]
-) -> None:
-    for name in "pq":
-        bench.api.add(doubles.pod(name))
-    bench.claims(holding("p", "GPU-a"), holding("q", "GPU-b"))
-    bench.kubelet.refusal = (grpc.StatusCode.UNAVAILABLE, "starting")
-    bench.failure()
-    bench.kubelet.refusal = None
-    ran = doubles.finished("2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z")
-    bench.api.add(doubles.pod("p", phase="Succeeded", containers={"c": ran}))
-    bench.api.statuses = refusals
-    claims = bench.answer(holding("q", "GPU-b"))
-    assert {claim.job.job_id: claim.ended for claim in claims} == ends
-
-
 def test_of_two_pods_on_one_gpu_the_newer_has_it(bench: Bench) -> None:
     """The older has ended since it was asked about."""
     bench.api.add(doubles.pod("old", started="2026-03-01T10:00:00Z"))

@@ -146,6 +146,23 @@ def test_a_new_pod_is_asked_about_at_once(bench: Bench) -> None:
     bench.claims(*both, holding("c", "GPU-c"), after=1.0)
     bench.claims(*both, holding("c", "GPU-c"), holding("d", "GPU-d"), after=1.0)
     assert len(bench.api.seen) == 3
+    bench.api.statuses.clear()
+    bench.claims(*both, after=pods.REFRESH_SECONDS)
+    assert len(bench.api.seen) == 5, "it answers again"
+    bench.claims(*both, holding("e", "GPU-e"), after=1.0)
+    assert len(bench.api.seen) == 6
+
+
+def test_pods_that_are_known_are_asked_about_in_rounds(bench: Bench) -> None:
+    for name in "ab":
+        bench.api.add(doubles.pod(name))
+    bench.claims(holding("a", "GPU-a"))
+    bench.claims(holding("a", "GPU-a"), holding("b", "GPU-b"), after=1.0)
+    asked = []
+    for seconds in (pods.REFRESH_SECONDS - 1.0, 1.0, pods.PACE_SECONDS):
+        bench.claims(after=seconds)
+        asked.append(len(bench.api.seen))
+    assert asked == [3, 3, 4]
 
 
 def test_a_new_pod_waits_for_its_job_rather_than_change_it(bench: Bench) -> None:
@@ -174,11 +191,12 @@ def test_a_pod_that_waits_is_asked_about_at_every_poll(bench: Bench) -> None:
         (doubles.pod("p", phase="Running", containers={"c": doubles.running(STARTED)}), 0),
         (doubles.pod("p", phase="Failed"), 0),
         (None, 0),
+        (500, 0),
     ],
-    ids=["ended", "runs", "ended without a time", "deleted"],
+    ids=["ended", "runs", "ended without a time", "deleted", "not answered"],
 )
 def test_the_api_server_knows_when_a_pod_ended_while_kubelet_was_down(
-    bench: Bench, gone: doubles.Document | None, ends: int
+    bench: Bench, gone: doubles.Document | int | None, ends: int
 ) -> None:
     for name in ("p", "stays"):
         bench.api.add(doubles.pod(name))
@@ -186,7 +204,9 @@ def test_the_api_server_knows_when_a_pod_ended_while_kubelet_was_down(
     bench.kubelet.stop()
     assert bench.failure().reason is SchedulerReason.UNREACHABLE
     bench.api.objects.pop(doubles.pod_path("p"))
-    if gone is not None:
+    if isinstance(gone, int):
+        bench.api.statuses["/"] = gone
+    elif gone is not None:
         bench.api.add(gone)
     bench.hold(holding("stays", "GPU-b"))
     bench.kubelet.start()
