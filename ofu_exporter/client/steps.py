@@ -6,6 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, TypeVar, cast
 
 from ofu_exporter.client import Facts, Reporter
@@ -34,7 +35,8 @@ def quiet(hook: Hook) -> Hook:
         except Exception:
             if not self.complained:
                 self.complained = True
-                log.warning("MFU is not reported for some steps", exc_info=True)
+                with suppress(Exception):  # a handler of the application's own
+                    log.warning("MFU is not reported for some steps", exc_info=True)
 
     return cast(Hook, guarded)
 

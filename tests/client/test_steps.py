@@ -109,3 +109,13 @@ def test_an_error_in_a_hook_is_logged_once_and_goes_no_further(
     for _ in range(3):
         broken.hook()
     assert len(caplog.records) == 1
+
+
+def test_nor_does_one_of_the_handler_that_is_to_log_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise RuntimeError(record.getMessage())
+
+    handler = logging.Handler()
+    handler.addFilter(refuse)
+    monkeypatch.setattr(logging.getLogger("ofu_exporter.client"), "handlers", [handler])
+    Broken().hook()
