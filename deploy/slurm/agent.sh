@@ -5,7 +5,7 @@
 # It looks at how things are, not at what has just happened, and one at a time: whatever the order in
 # which jobs start and end, the last of them to look sees the last state.
 
-exec >/dev/null 2>&1 # whoever started this waits until here, and no longer
+exec >/dev/null 2>&1
 sleep "${1:-0}"
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin

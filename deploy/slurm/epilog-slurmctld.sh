@@ -10,10 +10,9 @@ wait=${OFU_EXPORTER_WAIT:-30}
 [ -n "$SLURM_JOB_ID" ] && [ -n "$SLURM_JOB_NODELIST" ] || exit 0
 set -- "$program" job gather "$SLURM_JOB_ID" --nodes "$SLURM_JOB_NODELIST" --wait "$wait" --write "$@"
 # Slurm kills what this leaves in its process group. The inner shell closes its output once it is in a
-# session of its own, and that ends the wait here.
+# session of its own, and that ends the wait here: without a limit, for it needs no disk but that of sh.
 # shellcheck disable=SC2016 # "$@" is the inner shell's
 setsid --fork sh -c '
   exec >/dev/null 2>&1
-  timeout -k 1 5 logger -t ofu-exporter -- "$(timeout -k 1 300 "$@" 2>&1)"' sh "$@" </dev/null 2>/dev/null |
-  timeout -k 0.2 1 cat >/dev/null 2>&1
+  timeout -k 1 5 logger -t ofu-exporter -- "$(timeout -k 1 300 "$@" 2>&1)"' sh "$@" </dev/null 2>/dev/null | cat
 exit 0

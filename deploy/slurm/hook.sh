@@ -9,10 +9,12 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 if [ "$1" != work ]; then
   # The pipe is closed when nobody needs to wait any more. A worker that cannot even be killed, for its disk hangs,
-  # keeps it open: then timeout ends what reads. The worker is started outside of that limit, for a node without an idle
-  # core must not lose the job. Locks that the caller holds are not handed on.
-  setsid --fork "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- |
-    timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" cat >/dev/null 2>&1
+  # keeps it open: then timeout ends what reads. The limit begins with the line that the inner shell writes in a session
+  # of its own: before that, Slurm would kill it with this hook, and a node without an idle core would lose the job.
+  # Locks that the caller holds are not handed on.
+  # shellcheck disable=SC2016 # "$@" is the inner shell's
+  setsid --fork sh -c 'echo; exec "$@"' sh "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- |
+    { read -r _ && timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" cat; } >/dev/null 2>&1
   exit 0
 fi
 

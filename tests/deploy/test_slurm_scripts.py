@@ -66,6 +66,18 @@ def test_whatever_the_program_does_the_hook_ends_well(
     until(lambda: node.files() == left)
 
 
+def test_a_hook_that_waits_for_nothing_loses_no_job(node: HookNode, tmp_path: Path) -> None:
+    """Nor on a node without an idle core, on which the wait is over before the work has a session of its own."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    at_once = {"OFU_EXPORTER_HOOK_SECONDS": "0.0001", "OFU_EXPORTER_PROGRAM": str(program)}
+    jobs = [str(job_id) for job_id in range(100, 200)]
+    for job_id in jobs:
+        node.call("prolog.sh", int(job_id), **at_once)
+    until(lambda: node.files() == jobs)
+
+
 @pytest.mark.skipif(
     Path("/run/systemd/system").exists(), reason="the unit of this node would start"
 )
