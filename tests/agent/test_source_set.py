@@ -33,6 +33,7 @@ def test_no_usable_source_is_a_reason_that_names_each(watch: Watch) -> None:
     assert not snapshot.source.up
     assert snapshot.source.reason is Reason.NO_LIBRARY
     assert snapshot.source.detail == "one: no libnvidia-ml; two: connection refused"
+    assert snapshot.source.failures["no_library"] >= 1
     assert agent.stop()
 
 

@@ -96,6 +96,21 @@ def test_the_answer_becomes_metrics_and_a_change_of_verdict_one_line(
     assert answers.metrics() == {}
 
 
+class Evaluating(OfuReporting):
+    @quiet
+    def hook(self) -> None:
+        assert self._meter is None, "an evaluation after the training interrupts no step"
+        self.has_ended = True
+
+
+def test_what_comes_after_the_training_is_not_reported() -> None:
+    callback = Evaluating()
+    callback._begin({}, False, "tokens_per_second", 0, 0.0)
+    callback.on_train_end()
+    callback.hook()
+    assert callback.has_ended
+
+
 class Broken(OfuReporting):
     @quiet
     def hook(self) -> None:
