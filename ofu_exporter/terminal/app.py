@@ -159,17 +159,20 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         # Handled before all others: a widget takes its keys later, and fast typing would get out of order.
-        Binding(key, action, description, priority=True)
-        for key, action, description in (
-            ("question_mark", "help", "help"),
-            ("q", "quit", "quit"),
-            ("slash", "filter", "only rows with words"),
-            ("escape", "clear", "all rows"),
-            ("o", "sort", "sort"),
-            *((view.key, f"view('{name}')", view.title) for name, view in VIEWS.items()),
-            ("t", "change_theme", "colours"),
-            ("e", "export", "write to a file"),
-        )
+        *(
+            Binding(key, action, description, priority=True)
+            for key, action, description in (
+                ("question_mark", "help", "help"),
+                ("q", "quit", "quit"),
+                ("slash", "filter", "only rows with words"),
+                ("escape", "clear", "all rows"),
+                ("o", "sort", "sort"),
+                *((view.key, f"view('{name}')", view.title) for name, view in VIEWS.items()),
+                ("t", "change_theme", "colours"),
+                ("e", "export", "write to a file"),
+            )
+        ),
+        Binding("enter", "leave_words", priority=True, show=False),
     ]
 
     def __init__(self, feed: Feed, choice: Choice, folder: Path | None = None) -> None:
@@ -186,7 +189,8 @@ class Top(App[None]):
             return not isinstance(self.focused, Input)
         if len(self.screen_stack) > 1:
             return False
-        return action == "clear" or not isinstance(self.focused, Input)
+        is_typing = isinstance(self.focused, Input)
+        return action == "clear" or is_typing == (action == "leave_words")
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
@@ -245,7 +249,7 @@ class Top(App[None]):
             self._choice = self._choice._replace(words=event.value)
             self._show()
 
-    def on_input_submitted(self) -> None:
+    def action_leave_words(self) -> None:
         self.query_one("#filter", Input).display = False
         self.set_focus(self.query_one(TableView))
 
@@ -254,7 +258,7 @@ class Top(App[None]):
         self.query_one("#details").display = False
         self.query_one("#filter", Input).value = ""
         self._choice = self._choice._replace(words="")
-        self.on_input_submitted()
+        self.action_leave_words()
         self._show()
 
     def action_sort(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.binding import Binding
 from textual.pilot import Pilot
 
@@ -120,6 +121,17 @@ def test_a_filter_is_typed_and_cleared() -> None:
         assert "what is wrong; only" in await screen.press("A"), "keys are keys again"
         await screen.press("g")
         assert "llama" in await screen.press("escape")
+
+    drive(act)
+
+
+def test_a_key_that_is_typed_right_after_the_words_is_no_word() -> None:
+    async def act(screen: Screen) -> None:
+        await screen.press("slash", *"grace")
+        for key, character in (("enter", "\r"), ("question_mark", "?")):
+            screen.top.post_message(events.Key(key, character))
+        await screen.waits_for("The bar is the peak")
+        assert "only with 'grace'" in screen.text
 
     drive(act)
 
