@@ -9,5 +9,5 @@ here=$(dirname "$(readlink -f "$0")")
 # Slurm kills what an epilog leaves in its process group. The inner shell closes its output once it is in a
 # session of its own, and that ends the wait here: without a limit, for it needs no disk but that of sh.
 # shellcheck disable=SC2016 # "$@" is the inner shell's
-setsid --fork sh -c 'exec >/dev/null 2>&1 "$@"' sh "$here/agent.sh" "${OFU_EXPORTER_LINGER:-60}" </dev/null 2>/dev/null | cat
+setsid --fork /bin/sh -c 'exec >/dev/null 2>&1 "$@"' sh "$here/agent.sh" "${OFU_EXPORTER_LINGER:-60}" </dev/null 2>/dev/null | cat
 exit 0

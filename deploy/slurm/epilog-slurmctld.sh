@@ -12,7 +12,7 @@ set -- "$program" job gather "$SLURM_JOB_ID" --nodes "$SLURM_JOB_NODELIST" --wai
 # Slurm kills what this leaves in its process group. The inner shell closes its output once it is in a
 # session of its own, and that ends the wait here: without a limit, for it needs no disk but that of sh.
 # shellcheck disable=SC2016 # "$@" is the inner shell's
-setsid --fork sh -c '
+setsid --fork /bin/sh -c '
   exec >/dev/null 2>&1
   timeout -k 1 5 logger -t ofu-exporter -- "$(timeout -k 1 300 "$@" 2>&1)"' sh "$@" </dev/null 2>/dev/null | cat
 exit 0

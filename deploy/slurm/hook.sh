@@ -13,7 +13,7 @@ if [ "$1" != work ]; then
   # of its own: before that, Slurm would kill it with this hook, and a node without an idle core would lose the job.
   # Locks that the caller holds are not handed on.
   # shellcheck disable=SC2016 # "$@" is the inner shell's
-  setsid --fork sh -c 'echo; exec "$@"' sh "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- |
+  setsid --fork /bin/sh -c 'echo; exec "$@"' sh "$0" work "$@" </dev/null 2>/dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- |
     { read -r _ && timeout -k 0.2 "${OFU_EXPORTER_HOOK_SECONDS:-1}" cat; } >/dev/null 2>&1
   exit 0
 fi
