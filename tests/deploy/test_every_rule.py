@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.changes import peer_hours
+from ofu_exporter.fleet.digest import signs
+from ofu_exporter.fleet.history import progress_reader, queries, served
+from ofu_exporter.fleet.history.queries import Quantity
 from tests.deploy.promtool import ALERTS, RULES, groups, patterns, read_yaml, run, the_alert
 
 MINUTES = 240
@@ -121,6 +126,59 @@ def test_what_steady_jobs_come_to(tmp_path: Path) -> None:
             "exp_samples": [{"labels": "{}", "value": round(value, 6)}],
         }
         for rule, value in SUMS.items()
+    ]
+    assert run([{"input_series": series, "promql_expr_test": cases}], tmp_path) == "SUCCESS"
+
+
+def _beside() -> Iterator[tuple[str, str]]:
+    """What a job of three GPUs has, of which the last is slow, a GPU of no job, and what jobs are seen with."""
+    for gpu, ofu in {"0": 0.4, "1": 0.4, "2": 0.1, "3": 0.0005}.items():
+        job = "" if gpu == "3" else ',job_id="d"'
+        which = f'instance="d",gpu="{gpu}",uuid="d{gpu}"'
+        yield f"ofu_gpu_observed_seconds_total{{{which}}}", f"0+60x{MINUTES}"
+        yield f"ofu_gpu_utilization_seconds_total{{{which}}}", f"0+{60 * ofu}x{MINUTES}"
+        yield f"ofu_gpu_tensor_active_ratio{{{which}}}", f"{ofu}x{MINUTES}"
+        yield f"ofu_gpu_sm_clock_hertz{{{which}}}", f"{1e9 + 1e9 * ofu:.0f}x{MINUTES}"
+        yield f'ofu_gpu_info{{{which},model="H100"{job}}}', f"1x{MINUTES}"
+    yield 'ofu_exporter_simulated{instance="d"}', f"0x{MINUTES}"
+    for name, by, values in (
+        ("divergence_cause", ',cause="wrong_peak"', "1"),
+        ("finding_seconds_total", ',finding="launch"', "0+3"),
+        ("traced_seconds_total", "", "0+12"),
+        ("restarts_total", "", "0+1"),
+        ("memory_busy_seconds_total", "", "0+6"),
+        ("memory_gpu_seconds_total", "", "0+60"),
+        ("engines", ',role="both"', "2"),
+        ("tokens_total", ',served_model="llama",kind="answer"', "0+90"),
+    ):
+        yield f'ofu_job_{name}{{instance="a",job_id="a"{by}}}', f"{values}x{MINUTES}"
+    asked_nothing = 'instance="c",job_id="c",served_model="llama",kind="answer"'
+    yield f"ofu_job_tokens_total{{{asked_nothing}}}", f"5x{MINUTES}"
+
+
+QUANTITIES = {
+    each
+    for module in (queries, progress_reader, served, peer_hours, signs)
+    for value in vars(module).values()
+    for each in (value if type(value) is tuple else (value,))
+    if isinstance(each, Quantity) and each.recorded and each.raw
+} - {progress_reader.LOST, progress_reader.UTILIZED}
+"""What a report reads of recorded series or of the agents' own; lost progress is told only roughly by the latter."""
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_a_report_reads_the_same_where_no_rule_kept_anything(tmp_path: Path) -> None:
+    every = [*chain.from_iterable(map(_steady, IDLE)), *_beside()]
+    series = [{"series": each, "values": values} for each, values in every]
+    cases = [
+        {
+            "expr": f"abs(sum({each.recorded}) - sum({raw})) < bool 0.005 * sum({raw}) + 1e-9",
+            "eval_time": f"{MINUTES}m",
+            "exp_samples": [{"labels": "{}", "value": 1}],
+        }
+        for each in QUANTITIES
+        for raw in [each.of_cluster("")]
     ]
     assert run([{"input_series": series, "promql_expr_test": cases}], tmp_path) == "SUCCESS"
 
