@@ -6,6 +6,7 @@ import contextlib
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from ofu_exporter.serving.read_routes import unready
 from ofu_exporter.settings import Settings
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
+from tests.helpers.agent import PATIENCE
 from tests.helpers.node import snapshot_of
 from tests.helpers.odd_requests import HIDDEN, ODD_REQUESTS, PLAIN
 from tests.helpers.sampled import SOON
@@ -351,27 +353,35 @@ def uvicorns(app: ASGIApp) -> Iterator[tuple[str, int]]:
         thread.join()
 
 
-def read_by(address: tuple[str, int], witness: Witness, data: bytes) -> list[Seen]:
-    """What the application sees of what a client sends that says no more after it."""
-    with socket.create_connection(address, 20) as client:
+def read_by(address: tuple[str, int], witness: Witness, data: bytes, pause: float) -> list[Seen]:
+    """What the application sees of what a client sends that says after a pause that it will say no more."""
+    with socket.create_connection(address, PATIENCE) as client:
         port = client.getsockname()[1]
         with contextlib.suppress(ConnectionError):
             client.sendall(data)
+            time.sleep(pause)
             with contextlib.suppress(OSError):  # it may have been closed by then
                 client.shutdown(socket.SHUT_WR)
             while client.recv(65536):
                 pass
-    return witness.seen.get(port, [])
+    return witness.seen.pop(port, [])
+
+
+PAUSES = (0.0, 0.2, 1.0, 5.0)
+"""Neither reads a request whose end has come before it was looked at, as on a busy machine."""
 
 
 @pytest.mark.slow
 def test_every_odd_request_is_read_as_by_uvicorn_alone_or_refused() -> None:
-    found = []
-    for server in (ours, uvicorns):
-        witness = Witness()
-        with server(witness) as address:
-            found.append({k: read_by(address, witness, v + PLAIN) for k, v in ODD_REQUESTS.items()})
-    by_us, by_uvicorn = found
-    differ = {name for name in ODD_REQUESTS if by_us[name] != by_uvicorn[name]}
-    assert {name: by_us[name] for name in REFUSED} == {name: [] for name in REFUSED}
-    assert differ - REFUSED == set()
+    differ = set()
+    of_us, of_uvicorn = Witness(), Witness()
+    with ours(of_us) as our_address, uvicorns(of_uvicorn) as address:
+        for name, odd in ODD_REQUESTS.items():
+            for pause in PAUSES:
+                by_us = read_by(our_address, of_us, odd + PLAIN, pause)
+                by_uvicorn = read_by(address, of_uvicorn, odd + PLAIN, pause)
+                if by_us == ([] if name in REFUSED else by_uvicorn):
+                    break
+            else:
+                differ.add(name)
+    assert differ == set()
