@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 GAP_SHARE = 0.05
 """A gap that no call covers ends an interval when it is more than this share of a usual interval."""
+SET_BACK_SECONDS = 5.0
+"""A call that is more than this before the last one comes after somebody has set the clock back. Of two threads, the
+one whose call is earlier may come a little later."""
 
 
 class NotUsable(ValueError):
@@ -84,6 +87,11 @@ class Intervals:
         """Intervals that were cut too soon after a report, and were left out."""
         self._every = every
         self._gap = every * GAP_SHARE
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know of no call, at first and where the clock was set back: calls are not compared with those before."""
+        self._latest = -math.inf
         self._last: float | None = None
         self._reported = -math.inf
         self._open: _OpenInterval | None = None
@@ -95,7 +103,11 @@ class Intervals:
 
     def add(self, call: Call) -> list[IntervalReport]:
         """Add a call; returns the reports that it completes. Raises NotUsable for a call that is not later than the
-        last."""
+        last, unless the clock was set back."""
+        if call.at < self._latest - SET_BACK_SECONDS:
+            self.dropped += self._open is not None
+            self._begin()
+        self._latest = max(self._latest, call.at)
         if not call.values:
             return self._add_step(call)
         start = self._start(call)

@@ -126,13 +126,31 @@ def test_another_kind_of_value_begins_another_interval() -> None:
     assert intervals.dropped == 1, "the nine seconds between"
 
 
-def test_a_clock_that_was_set_back_makes_no_interval() -> None:
+def test_a_call_of_another_thread_that_comes_late_makes_no_interval() -> None:
     intervals = Intervals(10.0)
     intervals.add(Call(1000.0, {"mfu": 0.4}))
     with pytest.raises(NotUsable, match="clock"):
-        intervals.add(Call(900.0, {"mfu": 0.4}))
+        intervals.add(Call(999.0, {"mfu": 0.4}))
     (report,) = intervals.add(Call(1010.0, {"mfu": 0.4}))
     assert (report.start, report.end) == (1000.0, 1010.0)
+
+
+@every([{"mfu": 0.4}, {}])
+def test_where_the_clock_was_set_back_reports_go_on_by_the_new_one(
+    values: dict[str, float],
+) -> None:
+    """An hour back: nothing has to wait until the old time is reached."""
+    intervals = Intervals(10.0)
+    before = [Call(5000.0 + 10 * n, values, n) for n in range(3)]
+    after = [Call(1416.0 + 10 * n, values, 3 + n) for n in range(3)]
+    made = [one for call in [*before, Call(5024.0, {"mfu": 0.4})] for one in intervals.add(call)]
+    assert made[-1].end == 5020.0
+    made = [one for call in after for one in intervals.add(call)]
+    assert [(one.fields().get("start"), one.step) for one in made][-2:] == [
+        (1416.0, 4),
+        (1426.0, 5),
+    ]
+    assert intervals.dropped == bool(values), "what was open belongs to no clock"
 
 
 @every(["0.4", b"1", True, math.nan, math.inf, -0.1, -1, [0.4], object(), 10**400])
