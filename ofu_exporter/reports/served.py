@@ -54,8 +54,8 @@ class ServedTally:
         """Add a page that was read at a Unix time."""
         page = self._named(page)
         last, last_at = next(reversed(self._pages.values()), (None, 0.0))
-        before, before_at = self._pages.pop(page.started, (None, 0.0))
-        self._pages[page.started] = page, at
+        before, before_at = self._pop(page)
+        self._pages[page.started] = _with_gone(page, before), at
         if len(self._pages) > MAX_PROCESSES:
             del self._pages[next(iter(self._pages))]
         if before is not None:
@@ -70,6 +70,12 @@ class ServedTally:
             for series, value in page.gauges.items():
                 if series.measure == measure:
                     each[series.model] += value
+
+    def _pop(self, page: EnginePage) -> tuple[EnginePage | None, float]:
+        """The last page with any of the same processes, and when it was read: one of several may be a new one."""
+        started = set(page.started)
+        shared = [key for key in self._pages if key == page.started or started & set(key)]
+        return [(None, 0.0), *(self._pages.pop(key) for key in shared)][-1]
 
     def _named(self, page: EnginePage) -> EnginePage:
         """The page with no more names than are kept, always the same ones."""
@@ -111,6 +117,16 @@ class ServedTally:
                 else:
                     self.served.moved_bytes[key] += mean
         add_to(self.served.tokens, _disjoint(tokens))
+
+
+def _with_gone(page: EnginePage, before: EnginePage | None) -> EnginePage:
+    """The page with what only the one before it had: a gateway leaves out an engine that is late, which then goes on
+    from where it was."""
+    gone = [
+        each for each in (before.counters.items() if before else ()) if each[0] not in page.counters
+    ]
+    counters = [*gone, *page.counters.items()][-engine_pages.MAX_SERIES :]
+    return page._replace(counters=dict(counters))
 
 
 def grown(before: EnginePage, now: EnginePage) -> dict[EngineSeries, float]:

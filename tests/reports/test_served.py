@@ -100,15 +100,30 @@ def test_thousands_of_names_over_time_are_few_series_and_no_token_is_lost() -> N
     assert ServedTally(kept).kept() == kept
 
 
-def test_an_engine_that_joins_counts_from_0_and_one_that_leaves_takes_nothing_back() -> None:
-    def of(**engines: float) -> str:
+@pytest.mark.parametrize("starts", [False, True])
+def test_an_engine_of_a_gateway_joins_at_0_leaves_with_what_it_served_and_goes_on_when_it_is_back(
+    starts: bool,
+) -> None:
+    """Each engine's tokens and, where the gateway passes it on, the start of its process."""
+
+    def of(**engines: tuple[float, float]) -> str:
         return "".join(
-            f'vllm:generation_tokens_total{{engine="{name}",model_name="m"}} {value}\n'
-            for name, value in engines.items()
+            f'vllm:generation_tokens_total{{worker="{name}",model_name="m"}} {value}\n'
+            + f'process_start_time_seconds{{worker="{name}"}} {began}\n' * starts
+            for name, (value, began) in engines.items()
         )
 
-    served = after(of(a=10), of(a=15, b=100), of(b=130))
-    assert served.tokens["m", "generation"] == 5 + 100 + 30
+    a, b, again = 100.0, 9e9, 9e9 + 1
+    served = after(
+        of(a=(1000, a)),
+        of(a=(1005, a), b=(100, b)),
+        of(a=(1006, a)),  # b was late
+        of(a=(1008, a), b=(130, b)),
+        of(a=(1009, a), b=(20, again)),  # b was restarted
+        of(b=(27, again)),
+    )
+    assert served.tokens["m", "generation"] == (1009 - 1000) + 130 + 27
+    assert served.seconds == {"m": 50.0}
 
 
 def test_bytes_are_those_of_one_gpu() -> None:
