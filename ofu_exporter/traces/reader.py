@@ -42,7 +42,7 @@ def read(uid: int, files: Sequence[str]) -> dict[str, Any]:
     except (ConfigError, MemoryError) as error:
         reason = str(error) or "it takes more memory than a node gives"
         return {"unread": {**unread, **{name: _named(reason, paths) for name in paths.values()}}}
-    unread |= {paths[path]: _named(why, paths) for path, why in result.unread.items()}
+    unread |= {paths.get(path, path): _named(why, paths) for path, why in result.unread.items()}
     is_empty = not result.ranks and all(_has_no_events(Path(each)) for each in paths)
     return {**reported(result), "unread": unread, "is_empty": is_empty}
 
@@ -68,7 +68,7 @@ def _opened(name: str, uid: int) -> int:
 
 
 def _named(reason: str, paths: dict[str, str]) -> str:
-    for path, name in paths.items():
+    for path, name in reversed(paths.items()):  # /fd/30 before /fd/3
         reason = reason.replace(path, name)
     return reason
 

@@ -48,6 +48,22 @@ def test_what_is_no_file_of_the_user_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_of_many_files_that_are_no_traces_some_are_named_and_a_trace_among_them_is_read(
+    tmp_path: Path,
+) -> None:
+    files = [tmp_path / f"{number}.json" for number in range(45)]
+    for place, each in enumerate(files):
+        each.write_text('{"traceEvents": [' + "]}" * (place < 20))
+    files[0].write_bytes(EXAMPLE.read_bytes())
+    answer = read(*files)
+    assert answer["trace"]["ranks"] == 1
+    *said, (more, _) = answer["unread"].items()
+    assert more == "6 more files, for such reasons"
+    assert [name for name, _ in said] == [each.name for each in files[20:39]]
+    assert all(why.startswith(f"{name}: ") for name, why in said)
+
+
+@pytest.mark.slow
 def test_a_frame_without_events_is_told_from_a_trace_without_kernels(tmp_path: Path) -> None:
     frame, on_cpus = tmp_path / "frame.json", tmp_path / "cpu.json"
     frame.write_text('{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "ts": 1}]}')
