@@ -44,6 +44,11 @@ class SchedulerPoller:
         self.health = SchedulerHealth(name)
         self.claims: tuple[Claim, ...] = ()
 
+    def go_on_from(self, earlier: SchedulerPoller) -> None:
+        """Believe the last answer of an earlier poller of this scheduler until it answers again."""
+        self.claims = earlier.claims
+        self.health = replace(self.health, answered_at=earlier.health.answered_at)
+
     def start(self) -> None:
         self._thread.start()
 
@@ -131,6 +136,17 @@ class Attribution:
             SchedulerPoller(name, build, clock, self._heard) for name, build in schedulers
         ]
         self._changed: Callable[[], None] = lambda: None
+
+    def go_on_from(self, earlier: Attribution, taken: Ownership) -> None:
+        """Believe the last answers of an earlier attribution, but for those of schedulers that are asked no more.
+
+        `taken` is the last change that the tick took.
+        """
+        self._last = taken
+        pollers = {poller.health.name: poller for poller in earlier._pollers}
+        for poller in self._pollers:
+            if before := pollers.get(poller.health.name):
+                poller.go_on_from(before)
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
         """Begin to ask. `changed` is called when GPUs get other owners, on the thread of the scheduler that says so."""

@@ -205,8 +205,10 @@ class Daemon:
             log.warning(
                 "a call of the old source did not return in time; its result will be dropped"
             )
-        self._attribution.stop(RELEASE_SECONDS)
-        self._attribution, self._sampler = self._build(configured, self._sampler.state)
+        earlier, state = self._attribution, self._sampler.state
+        earlier.stop(RELEASE_SECONDS)
+        self._attribution, self._sampler = self._build(configured, state)
+        self._attribution.go_on_from(earlier, state.owners.ownership)
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
 

@@ -68,7 +68,12 @@ class Unbuildable:
 class Listening:
     """An attribution, and everything it has said."""
 
-    def __init__(self, optional: bool = False, **schedulers: Scheduler | Unbuildable) -> None:
+    def __init__(
+        self,
+        earlier: Listening | None = None,
+        optional: bool = False,
+        **schedulers: Scheduler | Unbuildable,
+    ) -> None:
         self.clock = FakeClock()
         builders: list[tuple[str, Callable[[], Scheduler]]] = [
             (name, each if isinstance(each, Unbuildable) else partial(_itself, each))
@@ -76,7 +81,9 @@ class Listening:
         ]
         self.attribution = Attribution(builders, 300.0, self.clock, optional)
         self.calls = 0
-        self.heard: list[Ownership] = []
+        self.heard: list[Ownership] = earlier.heard[-1:] if earlier else []
+        if earlier:
+            self.attribution.go_on_from(earlier.attribution, earlier.heard[-1])
         self.attribution.start(self._called)
 
     def _called(self) -> None:
@@ -285,6 +292,43 @@ def test_a_scheduler_that_was_asked_for_and_is_absent_is_shown(started: list[Lis
     listening = Listening(kubernetes=absent)
     started.append(listening)
     until(lambda: listening.health("kubernetes").reason is SchedulerReason.ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("afterwards", "claims"),
+    [
+        ({"slurm": FakeScheduler(ONE), "kubernetes": FakeScheduler(TWO)}, (ONE, TWO)),
+        ({"slurm": FakeScheduler(), "kubernetes": FakeScheduler()}, ()),
+        ({"kubernetes": FakeScheduler(TWO)}, (TWO,)),
+        ({}, ()),
+    ],
+    ids=["goes on", "all ended meanwhile", "one is asked no more", "none is asked"],
+)
+def test_after_a_reload_the_claims_are_those_of_the_schedulers_asked_now(
+    afterwards: dict[str, Scheduler], claims: tuple[Claim, ...], started: list[Listening]
+) -> None:
+    before = Listening(slurm=FakeScheduler(ONE), kubernetes=FakeScheduler(TWO))
+    before.until(ONE, TWO)
+    before.attribution.stop()
+    after = Listening(before, optional=False, **afterwards)
+    started.append(after)
+    after.until(*claims)
+
+
+def test_after_a_reload_an_answer_is_believed_no_longer_than_without(
+    started: list[Listening],
+) -> None:
+    before = Listening(slurm=FakeScheduler(ONE))
+    before.until(ONE)
+    before.attribution.stop()
+    after = Listening(
+        before, slurm=FakeScheduler(error=SchedulerError(SchedulerReason.UNREACHABLE))
+    )
+    started.append(after)
+    until(lambda: after.claims() == (ONE,) and after.heard[-1].unsure == {"slurm"})
+    assert after.calls == 0
+    after.clock.now += 301.0
+    after.until()
 
 
 def test_stopping_lets_go_of_every_scheduler() -> None:

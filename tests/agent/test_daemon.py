@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.schedulers.slurm import job_files
+from ofu_exporter.schedulers.slurm.job_files import JobFile
+from ofu_exporter.support.boot import boot_id
+from ofu_exporter.values.job import Claim, Job
 from tests.doubles.nvml import Scenario
 from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import (
@@ -165,6 +169,20 @@ def test_a_reload_of_other_settings_ends_no_window(tmp_path: Path) -> None:
         running.process.send_signal(signal.SIGHUP)
         until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="applied") == 2)
         until(lambda: sum("reading source" in line for line in running.log) == 2)
+
+
+def test_a_reload_without_their_scheduler_ends_its_jobs(tmp_path: Path) -> None:
+    file, jobs = tmp_path / "ofu.yaml", tmp_path / "jobs"
+    jobs.mkdir(mode=0o755)
+    claim = Claim(Job("slurm", "7"), ("0",))
+    job_files.write(jobs, JobFile(claim, None, boot_id()))
+    sampled = "source: simulate\nsimulated_gpus: 1\ninterval: 200ms\n"
+    file.write_text(f"{sampled}scheduler: slurm\njob_dir: {jobs}\n")
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: running.logs("job 7 holds GPU 0"))
+        file.write_text(f"{sampled}scheduler: none\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.logs("job 7 has ended"))
 
 
 def test_a_source_that_hangs_while_it_is_opened_is_let_go_of_at_a_reload(tmp_path: Path) -> None:
