@@ -51,8 +51,8 @@ class StateWriter:
         self._stopping = False
         self._pruned_at = -math.inf
         self._problem: str | None = None
-        self._ended: set[_Record] = set()
-        """Jobs whose last totals are in the file."""
+        self._ended: dict[_Record, tuple[object, ...]] = {}
+        """Jobs that ended and are in the file, with what may still grow of them."""
         self._left_out: set[_Record] = set()
         """Jobs whose totals cannot be written."""
         self._thread = threading.Thread(target=self._run, name="ofu-state", daemon=True)
@@ -118,10 +118,13 @@ class StateWriter:
     def _write(self, snapshot: Snapshot) -> None:
         if self._attempt(lambda store: self._save(store, snapshot), False):
             self.writes["written"] += 1
-            self._ended = {_record_of(view) for view in snapshot.jobs if view.ended is not None}
+            ended = (view for view in snapshot.jobs if view.ended is not None)
+            self._ended = {_record_of(view): _growing(view) for view in ended}
 
     def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
-        news = [view for view in snapshot.jobs if _record_of(view) not in self._ended]
+        news = [
+            view for view in snapshot.jobs if self._ended.get(_record_of(view)) != _growing(view)
+        ]
         served = self._kept()
         totals = self._totals(news, snapshot.source.simulated)
         of_jobs = {name: of_job.served for name, of_job in served.jobs.items()}
@@ -209,3 +212,8 @@ def _now() -> ClockMark:
 
 def _record_of(view: JobView) -> _Record:
     return (*view.job.key, view.began, view.ended)
+
+
+def _growing(view: JobView) -> tuple[object, ...]:
+    """What may still grow of a job that has ended: its last window or report may come late."""
+    return view.usage, view.reports and (view.reports.total, view.reports.outcomes)

@@ -24,6 +24,7 @@ from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.support.boot import boot_id, uptime
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.job import GpuUsage
+from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.agent import until
 from tests.helpers.stored_job import NOW, TOTALS, VIEW, change, saved
@@ -167,6 +168,21 @@ def test_a_run_that_began_and_ended_between_two_writes_is_written(path: Path) ->
     writer.wake()
     until(lambda: writer.find("12")[0].ended == NOW + 5)
     writer.stop(5.0)
+
+
+def test_what_comes_late_of_a_job_that_ended_is_written(path: Path) -> None:
+    """A job's client sends its last report when the job ends, and an agent takes it for minutes."""
+    ended = replace(VIEW, ended=NOW)
+    page = Page(ended)
+    writer = page.writer(path)
+    writer.start()
+    writer.wake()
+    until(lambda: writer.find("12"))
+    page.now = snapshot(replace(ended, reports=ReportsView(last=NOW, outcomes={"accepted": 1})))
+    writer.stop(5.0)
+    (job,) = find_in_file(path, "12")
+    assert job.reported is not None
+    assert job.reported.outcomes == {"accepted": 1}
 
 
 def test_a_path_that_cannot_be_written_is_counted_and_harms_nothing(
