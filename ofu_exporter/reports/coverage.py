@@ -194,7 +194,8 @@ def interval_of(
 
     `reported_until` is the end of the job's last report on the monotonic clock, and `last_end` the Unix time that this
     report gave for its end. `began` is the Unix time at which the job was first seen; a first report covers nothing
-    before it. Raises ReportError for an interval in the future, too long ago, or of time that was already reported.
+    before it, unless the clock was set back since. Raises ReportError for an interval in the future, too long ago, or
+    of time that was already reported.
     """
     unix_end = now.unix if report.end is None else report.end
     not_ahead("end", unix_end, now)
@@ -211,7 +212,8 @@ def interval_of(
     elif reported_until is not None:
         start = max(reported_until, now.monotonic - RECENT_SECONDS)
     else:
-        start = max(end - FIRST_SECONDS, now.at_unix(began or 0.0).monotonic)
+        seen = began if began is not None and began <= now.unix else 0.0
+        start = max(end - FIRST_SECONDS, now.at_unix(seen).monotonic)
     _check_order(report, start, end, now)
     return Interval(start, end, unix_end - (end - start), unix_end)
 

@@ -76,6 +76,14 @@ def after_report(
     )
 
 
+def not_ahead(progress: Progress, now: float) -> Progress:
+    """With no time ahead of now, Unix time: where the clock was set back, all that was stated was before."""
+    if (progress.until or 0.0) <= now + LATE_SECONDS:
+        return progress
+    told = None if progress.told is None else min(progress.told, now)
+    return replace(progress, until=now, told=told, fall=None)
+
+
 def working_since(progress: Progress, since: float) -> Progress:
     """Once it is known since when the run works (Unix time): what was stated of the time before is of its start."""
     now = replace(progress, unsure=())

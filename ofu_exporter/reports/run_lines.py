@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
-from ofu_exporter.reports.progress import Countable, after_report, with_line
+from ofu_exporter.reports.progress import Countable, after_report, not_ahead, with_line
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.progress import Progress, RunLine
 
@@ -34,7 +34,10 @@ class RunLines:
         """A job's progress with one more report of a run, about the time until `end` (Unix)."""
         key = _key(owner.view.job) if owner.view and run else None
         line = self._of_owner.get(key, {}).get(run) if key else None
-        after = after_report(progress, report, run, _countable(owner, end, self._unix()), line)
+        now = self._unix()
+        progress = not_ahead(progress, now)
+        countable = _countable(owner, end, now, progress)
+        after = after_report(progress, report, run, countable, line)
         if key and after.line and after is not progress:
             self._keep(key, run, after.line, mistaken=progress.line)
         return after
@@ -65,9 +68,11 @@ def _key(job: Job) -> _OwnerKey | None:
     return job.scheduler, job.namespace, job.user
 
 
-def _countable(owner: Owner, end: float, now: float) -> Countable:
+def _countable(owner: Owner, end: float, now: float, progress: Progress) -> Countable:
     view = owner.view
     if view is None:
         return Countable(now, end, 0.0)
     since = view.worked_since or view.current_began
+    if since > now:  # by a clock that was set back since then
+        since = progress.until or now
     return Countable(since, min(end, now), owner.gpu_count, view.start.is_open)

@@ -81,8 +81,9 @@ def test_a_first_report_covers_nothing_from_before_its_job() -> None:
     assert interval(began=unix(20)) == pytest.approx((20.0, 0.0))
 
 
-def test_of_a_job_whose_begin_is_not_known_it_covers_a_minute() -> None:
-    assert interval(began=None) == (FIRST_SECONDS, 0.0)
+@pytest.mark.parametrize("began", [None, unix(-3600)], ids=["unknown", "the clock was set back"])
+def test_of_a_job_whose_begin_is_not_known_it_covers_a_minute(began: float | None) -> None:
+    assert interval(began=began) == (FIRST_SECONDS, 0.0)
 
 
 def test_start_and_end_are_unix_time() -> None:

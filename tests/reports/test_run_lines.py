@@ -9,7 +9,8 @@ from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.run_lines import MOST_OWNERS, RunLines
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.progress import MOST_RUN_LINES, Progress
-from ofu_exporter.values.snapshot import JobView
+from ofu_exporter.values.snapshot import GpuView, JobView
+from tests.helpers.values import gpu
 
 NOW = 1_800_000_000.0
 
@@ -28,6 +29,27 @@ def test_a_mistaken_step_is_forgotten_for_the_next_job_too() -> None:
         progress = lines.after_report(progress, report, "llama", owner, NOW - 10 + second)
     assert progress.highest_step == 130
     assert told(lines, job(2, "ada"), 131).highest_before == 130
+
+
+def test_where_the_clock_was_set_back_what_is_stated_counts_by_the_new_one() -> None:
+    """Of two jobs of one GPU an hour back: one has stated steps before, one only began before."""
+    now = [NOW]
+    lines, began = RunLines(lambda: now[0]), NOW - 60
+    view = JobView(job(1, "ada"), began)
+    owner = Owner(view.job.key, view, (GpuView(gpu(), None),))
+
+    def stated(progress: Progress, **fields: object) -> Progress:
+        now[0] += 10
+        report = MfuReport.model_validate({"job_id": "1", "start": now[0] - 10, **fields})
+        return lines.after_report(progress, report, "", owner, now[0])
+
+    before = stated(Progress(), step=100)
+    now[0] -= 3600
+    for first in (before, Progress()):
+        after = stated(stated(first, step=101), event="evaluation")
+        assert after.evaluation_seconds == 10
+        after = stated(stated(stated(after, event="restart"), step=90), step=95)
+        assert (after.restarts, after.done_again_seconds) == (1, 20)
 
 
 def job(number: int, user: str, namespace: str = "") -> Job:
