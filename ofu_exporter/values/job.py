@@ -159,6 +159,8 @@ class Start(NamedTuple):
     """Unix time at which the last start began."""
     earlier: tuple[Span, ...] = ()
     """The starts before, in Unix time."""
+    opened_at: float = -math.inf
+    """When the last start began, on the monotonic clock, if this agent saw it."""
 
 
 NO_START = Start()

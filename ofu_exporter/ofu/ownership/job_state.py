@@ -188,6 +188,18 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
     )
 
 
+def of_earlier_run(before: JobState, after: JobState) -> JobState:
+    """The job, whose totals grew by a window of the run before the current one."""
+    *earlier, last = after.earlier
+    last = last._replace(
+        observed_seconds=last.observed_seconds + after.observed_seconds - before.observed_seconds,
+        utilization_seconds=last.utilization_seconds
+        + after.utilization_seconds
+        - before.utilization_seconds,
+    )
+    return replace(after, earlier=(*earlier, last))
+
+
 def with_steps(
     jobs: Jobs, stepped: Collection[tuple[JobKey, str]], now: float
 ) -> dict[JobKey, JobState]:

@@ -35,7 +35,7 @@ def start_opened(start: Start, now: Instant) -> Start:
         until = now.unix if start.worked_at is None else now.at(start.worked_at).unix
         earlier = (*earlier, Span(start.since, until))[1 - MOST_STARTS :]
     seconds = settled(start).seconds or 0.0
-    return Start(seconds, is_open=True, since=now.unix, earlier=earlier)
+    return Start(seconds, is_open=True, since=now.unix, earlier=earlier, opened_at=now.monotonic)
 
 
 def so_far(start: Start) -> Start:
@@ -53,9 +53,9 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
     """With one more window: work has begun when two windows of one GPU in a row had tensor work.
 
     It began with the first of the two. What other GPUs did since then is no start either, so all windows wait for the
-    next ones.
+    next ones. A window that began before the start is of the run before, which a restart ended.
     """
-    if window.utilization is None:
+    if window.utilization is None or window.start < start.opened_at:
         return start
     if not start.is_open:
         return _late(start, window)

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.ofu.ownership.doubt import credit_or_set_aside, credit_wait
-from ofu_exporter.ofu.ownership.job_state import JobState, all_counted, forget, with_steps
+from ofu_exporter.ofu.ownership.job_state import (
+    JobState,
+    all_counted,
+    forget,
+    of_earlier_run,
+    with_steps,
+)
 from ofu_exporter.ofu.ownership.owners import OwnerState, count_unknown, take_changes
 from ofu_exporter.ofu.ownership.unwatched import settle
 from ofu_exporter.values.gpu import Gpu, Share
@@ -51,5 +57,6 @@ def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: 
         return
     state = jobs[job.key]
     if not state.job.is_anothers(job):
-        wait = credit_wait if holding.waits else credit_or_set_aside
-        jobs[job.key] = wait(state, gpu, window)
+        credited = (credit_wait if holding.waits else credit_or_set_aside)(state, gpu, window)
+        is_current = state.job.is_same_run(job) or not state.earlier
+        jobs[job.key] = credited if is_current else of_earlier_run(state, credited)

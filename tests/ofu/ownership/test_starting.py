@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -138,6 +139,18 @@ def test_a_restart_that_the_scheduler_counts_starts_again() -> None:
     node.run(40.0, 50.0)
     assert starting(node) == pytest.approx(10.0)
     assert node.job().restarts == 2
+
+
+@pytest.mark.parametrize("change", [{"restarts": 2}, {"uid": "r2", "started": EPOCH + 30}])
+def test_the_window_that_a_restart_cut_is_of_the_run_before(change: dict[str, Any]) -> None:
+    node = begun()
+    node.run(10.0, 25.0)
+    node.give(29.9, whole(replace(A, **change), "0"))
+    node.tick(30.0, reading(25.0, 30.0, 0.5))
+    node.run(30.0, 40.0, tensor=0.0)
+    node.run(40.0, 50.0)
+    assert starting(node) == pytest.approx(10.0)
+    assert node.job().runs[0].observed_seconds == pytest.approx(20.0 if "uid" in change else 40.0)
 
 
 @pytest.mark.parametrize("requeues", [None, 0, 1])
