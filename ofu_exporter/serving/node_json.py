@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -300,11 +301,12 @@ def _gpu(view: GpuView, snapshot: Snapshot, history: History) -> NodeGpu:
 
 
 def idle_seconds(ofu: float, steps: Iterable[float | None]) -> float:
-    """How long a GPU has done no tensor work up to now, by the steps of its last hour."""
+    """How long a GPU has done no tensor work up to its last window, by the steps of its last hour."""
     if ofu >= IDLE_RATIO:
         return 0.0
     idle = 0
-    for step in reversed([*steps]):
+    # A window is read after its end, and the last steps may be of the time since.
+    for step in itertools.dropwhile(lambda step: step is None, reversed([*steps])):
         if step is None or step >= IDLE_RATIO:
             break
         idle += 1

@@ -14,7 +14,9 @@ from ofu_exporter.serving.history import History
 from ofu_exporter.serving.node_json import NodeJson, idle_seconds, mean_ofu, node_state
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.agent import SIMULATED, agent, until
+from tests.helpers.node import Node
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
+from tests.helpers.values import reading
 
 pytestmark = pytest.mark.xdist_group("shown node")
 
@@ -72,12 +74,29 @@ def test_before_the_first_snapshot_nothing_is_known() -> None:
 @given(st.lists(st.none() | st.floats(0, 1)))
 def test_idle_time_ends_at_work_and_at_a_gap(steps: list[float | None]) -> None:
     idle = idle_seconds(0.0, steps)
+    assert idle_seconds(0.0, [*steps, None]) == idle  # not measured yet
+    while steps and steps[-1] is None:
+        steps.pop()
     tail = steps[len(steps) - int(idle / 10) :]
     assert all(step is not None and step < 0.001 for step in tail)
     assert idle_seconds(0.5, steps) == 0.0
     if len(tail) < len(steps):
         last = steps[-len(tail) - 1]
         assert last is None or last >= 0.001
+
+
+@pytest.mark.parametrize(("late", "window"), [(0.1, 5.0), (1.5, 5.0), (15.0, 30.0)])
+@pytest.mark.parametrize("phase", [0.0, 4.0])
+def test_a_gpu_is_idle_also_where_its_windows_are_read_late(
+    late: float, window: float, phase: float
+) -> None:
+    """A page of dcgm-exporter stands for the collection before."""
+    node, history = Node(1), History()
+    ends = [phase + number * window for number in range(1, 21)]
+    for end in ends:
+        history.take(node.tick(end + late, reading(end - window, end, 0.0)))
+    (idle,) = node_state(node.last, history, "n", 0.0, Faults()).gpus
+    assert idle.idle_seconds == pytest.approx(ends[-1], abs=2 * window)
 
 
 def test_a_thousandth_of_the_peak_is_work() -> None:
