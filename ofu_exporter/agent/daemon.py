@@ -15,7 +15,6 @@ from ofu_exporter.agent.build import (
     build_attribution,
     build_cycles,
     build_sampler,
-    report_policy,
     what_is_sampled,
 )
 from ofu_exporter.agent.front import Front
@@ -190,12 +189,11 @@ class Daemon:
         for names, warning in _SET_AT_START.items():
             if any(getattr(settings, name) != getattr(before.settings, name) for name in names):
                 log.warning(warning.format(url=self.url))
-        self._records.reports.policy = report_policy(settings)
         self._front.apply(settings)
         self._pause_file = self._make_pause_file(settings)
         if what_is_sampled(configured) != what_is_sampled(before):
             self._sample_anew(configured)
-        self._records.run_feeds(configured)
+        self._records.apply(configured)
         configure_logging(settings.log_format, settings.log_level)
         log.info("configuration applied")
 

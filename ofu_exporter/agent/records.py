@@ -91,6 +91,13 @@ class Records:
         if self.tracing is not None:
             self.tracing.start()
 
+    def apply(self, configured: Configured) -> None:
+        """Compare reports, write the state file and pull from engines as the settings say now."""
+        self.reports.policy = report_policy(configured.settings)
+        if self._state_writer is not None:
+            self._state_writer.write_every(configured.settings.state_interval)
+        self.run_feeds(configured)
+
     def run_feeds(self, configured: Configured) -> None:
         """Pull from those engines that the settings name now."""
         self._feeds.run(configured.settings.pull, configured.schedulers)

@@ -78,6 +78,11 @@ class StateWriter:
     def start(self) -> None:
         self._thread.start()
 
+    def write_every(self, interval: float) -> None:
+        """Write at this interval in seconds from now on."""
+        self._interval = interval
+        self._wake.set()
+
     def wake(self) -> None:
         self._wake.set()
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,17 @@ def test_a_reload_without_their_scheduler_ends_its_jobs(tmp_path: Path) -> None:
         file.write_text(f"{sampled}scheduler: none\n")
         running.process.send_signal(signal.SIGHUP)
         until(lambda: running.logs("job 7 has ended"))
+
+
+def test_a_reload_has_the_state_file_written_at_another_interval(tmp_path: Path) -> None:
+    file = tmp_path / "ofu.yaml"
+    state = f"source: simulate\nsimulated_gpus: 1\nstate_file: {tmp_path / 'state'}\n"
+    file.write_text(f"{state}state_interval: 1h\n")
+    with agent("run", "--config", str(file)) as running:
+        file.write_text(f"{state}state_interval: 100ms\n")
+        running.process.send_signal(signal.SIGHUP)
+        written = partial(running.value, "ofu_exporter_state_writes_total", outcome="written")
+        until(lambda: (written() or 0) > 2)
 
 
 def test_a_source_that_hangs_while_it_is_opened_is_let_go_of_at_a_reload(tmp_path: Path) -> None:
