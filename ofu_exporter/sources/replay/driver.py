@@ -127,4 +127,9 @@ def _shifted(event: Reading | Fault, by: float) -> Reading | Fault:
     if isinstance(event, Fault):
         return replace(event, at=event.at + by)
     clocks = tuple(ClockSample(sample.at + by, sample.hz) for sample in event.clocks)
-    return replace(event, start=event.start + by, end=event.end + by, clocks=clocks)
+    samples = tuple(
+        sample._replace(start=sample.start + by, end=sample.end + by) for sample in event.samples
+    )
+    return replace(
+        event, start=event.start + by, end=event.end + by, clocks=clocks, samples=samples
+    )

@@ -13,8 +13,9 @@ from ofu_exporter import recordings
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.recordings import recording
 from ofu_exporter.sources.replay import driver
-from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reading import ActivitySample, ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
+from tests.helpers.node import snapshot_of
 from tests.helpers.values import FakeClock, fault, gpu, reading
 
 EPOCH = 500.0
@@ -72,6 +73,22 @@ def test_a_reading_comes_when_its_window_ends(three: Path) -> None:
     assert tensors(player.read(after=0.1)) == [0.0]
     assert tensors(player.read(after=4.9)) == []
     assert tensors(player.read(after=0.1)) == [0.1]
+
+
+def test_a_window_of_samples_has_the_ofu_that_it_had(tmp_path: Path) -> None:
+    """As a host engine of DCGM gives them, each with the clock of its own time."""
+    halves = (
+        ActivitySample(EPOCH, EPOCH + 2, 0.2, {"hmma": 0.2}),
+        ActivitySample(EPOCH + 2, EPOCH + 4, 0.8, {"hmma": 0.8}),
+    )
+    clocks = (ClockSample(EPOCH + 1, 915e6), ClockSample(EPOCH + 3, 1830e6))
+    recorded = replace(reading(EPOCH, EPOCH + 4, 0.5), clocks=clocks, samples=halves)
+    (replayed,) = Player(write(tmp_path / "dcgm.jsonl.gz", [recorded])).read(after=4.0)
+    assert isinstance(replayed, Reading)
+    for each in (recorded, replayed):
+        window = snapshot_of(each).gpus[0].window
+        assert window is not None
+        assert window.utilization == pytest.approx((0.2 * 0.5 + 0.8) / 2)
 
 
 def test_what_was_not_fetched_in_time_comes_together_and_in_order(three: Path) -> None:
