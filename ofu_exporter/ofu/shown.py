@@ -6,11 +6,12 @@ count for totals and jobs by themselves.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS
-from ofu_exporter.values.losses import Losses
+from ofu_exporter.values.losses import NO_LOSSES, Losses, LossSums
 from ofu_exporter.values.reading import Activity, Window
 
 LEAST_SHARE = 0.9
@@ -41,6 +42,8 @@ def joined(windows: Sequence[Window]) -> Window:
     errors = [window.stderr for window in windows if window.stderr is not None]
     squares = math.fsum((e * s) ** 2 for e, s in zip(errors, times, strict=False))
     pipes = set.intersection(*(set(window.pipes) for window in windows))
+    losses = _losses(windows, times)
+    sums = functools.reduce(LossSums.plus, (window.sums for window in windows))
     return last._replace(
         start=windows[0].start,
         tensor_active=_mean([window.tensor_active or 0.0 for window in windows], cycles),
@@ -55,7 +58,10 @@ def joined(windows: Sequence[Window]) -> Window:
         clock_method=min((window.clock_method for window in windows), key=METHODS.index),
         inner=(),
         activity=_activity(windows, times),
-        losses=_losses(windows, times),
+        losses=losses,
+        used_seconds=math.fsum(window.used_seconds for window in windows),
+        observed_seconds=math.fsum(window.observed_seconds for window in windows),
+        sums=sums if losses else NO_LOSSES,
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu.shown import joined, latest
-from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.losses import NO_LOSSES, Bottleneck, Bounds, Loss, LossSums
 from ofu_exporter.values.reading import Activity, Window
 
 
@@ -73,13 +73,18 @@ def test_what_is_not_beside_it_or_not_whole_is_left_out(before: Window) -> None:
 def test_what_is_joined_has_the_parts_of_all_its_seconds() -> None:
     """1 s of which half is idle and 3 s without idle: an eighth of 4 s is idle; energy adds up."""
     first = window(0, 1, 0.5, 2e9)._replace(
-        losses={Loss.CLOCK: 0.0, Loss.IDLE: 0.5}, activity=Activity(engine=0.5, energy_joules=100.0)
+        losses={Loss.CLOCK: 0.0, Loss.IDLE: 0.5},
+        activity=Activity(engine=0.5, energy_joules=100.0),
+        sums=LossSums(bottlenecks={Bottleneck.MEMORY: Bounds(0.1, 0.2)}),
     )
     second = window(1, 4, 1.0, 2e9)._replace(
         losses={Loss.CLOCK: 0.0, Loss.IDLE: 0.0},
         activity=Activity(engine=1.0, sm=0.9, energy_joules=900.0),
+        sums=LossSums(bottlenecks={Bottleneck.MEMORY: Bounds(1.0, 2.0)}),
     )
     made = joined((first, second))
     assert made.losses == {Loss.CLOCK: 0.0, Loss.IDLE: pytest.approx(0.125)}
     assert made.activity == Activity(engine=0.875, energy_joules=1000.0)
-    assert joined((first, second._replace(losses={Loss.UNSPLIT: 0.0}))).losses == {}
+    assert made.sums.bottlenecks == {Bottleneck.MEMORY: pytest.approx((1.1, 2.2))}
+    unlike = joined((first, second._replace(losses={Loss.UNSPLIT: 0.0})))
+    assert (unlike.losses, unlike.sums) == ({}, NO_LOSSES)
