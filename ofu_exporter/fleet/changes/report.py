@@ -12,7 +12,7 @@ from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
 from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare_peers, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.series import job_series, long_jobs, models
+from ofu_exporter.fleet.changes.series import job_series, long_jobs, models, rows_of
 from ofu_exporter.fleet.changes.survey import (
     FEWEST_POINTS,
     REPORT_LEVEL,
@@ -169,8 +169,7 @@ def _shares(change: LevelChange, history: FleetHistory, fleet: FleetReport) -> l
     labels = dict(change.series.labels)
     marks = (change.before[0], change.after[0], change.after[-1])
     first, day, last = (int(point.at_unix // DAY) for point in marks)
-    rows = {(row.cluster, row.job_id): row for row in fleet.jobs}
-    jobs = ((job, rows[key.cluster, key.job_id]) for key, job in sorted(history.jobs.items()))
+    jobs = ((history.jobs[key], row) for key, row in sorted(rows_of(history, fleet.jobs).items()))
     days = (range(first, day), range(day + 1, last + 1))
     return share_rows(jobs, labels["cluster"], labels["model"], days)
 

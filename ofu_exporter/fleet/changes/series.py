@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from math import isnan
+from operator import itemgetter
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
@@ -12,13 +14,15 @@ from ofu_exporter.fleet.history.answers import HistoryAnswers
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.history.queries import Quantity
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.reports.job_rows import unix
+from ofu_exporter.fleet.reports.job_rows import names_of, unix
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.series import Series as Answer
 
 SHORTEST_HOURS = 1 / 6
 """Measured time of a job below which it is mostly start-up."""
 LABELS = ("cluster", "job_name", "user", "model")
+MeasuredHour = tuple[int, float, float]
+"""An hour with GPU-hours observed and utilized."""
 
 
 UNNAMED, UNMEASURED, SHORT = LEFT_OUT = (
@@ -78,11 +82,11 @@ class HourReader(HistoryAnswers):
 
 def models(history: FleetHistory, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of all jobs on every GPU model. GPUs that no job has are not in it: they show demand, not speed."""
-    of_job = {(row.cluster, row.job_id): row.model or "" for row in rows}
+    of_jobs = rows_of(history, rows)
     sums: dict[tuple[str, str], dict[int, tuple[float, float]]] = defaultdict(dict)
-    for key, measured in sorted(history.measured.items()):
-        place = key.cluster, of_job.get((key.cluster, key.job_id), "")
-        for hour, observed, utilized in measured.in_order():
+    for key, hours in _measured(history):
+        place = key.cluster, (of_jobs[key].model or "" if key in of_jobs else "")
+        for hour, observed, utilized in hours:
             if not isnan(utilized):
                 before = sums[place].get(hour, (0.0, 0.0))
                 sums[place][hour] = before[0] + observed, before[1] + utilized
@@ -90,30 +94,43 @@ def models(history: FleetHistory, rows: Iterable[JobRow]) -> list[OfuSeries]:
         OfuSeries(
             "model",
             (("cluster", cluster), ("model", model)),
-            _points(((hour, *both) for hour, both in sorted(hours.items())), history.clock),
+            _points(((hour, *both) for hour, both in sorted(of_place.items())), history.clock),
         )
-        for (cluster, model), hours in sorted(sums.items())
+        for (cluster, model), of_place in sorted(sums.items())
     ]
 
 
 def long_jobs(history: FleetHistory, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
-    row_of = {(row.cluster, row.job_id): row for row in rows}
+    of_jobs = rows_of(history, rows)
     return [
-        OfuSeries("job", _labels(key, row_of), _points(measured.in_order()[1:], history.clock))
-        for key, measured in sorted(history.measured.items())
+        OfuSeries("job", _labels(key, of_jobs.get(key)), _points(hours[1:], history.clock))
+        for key, hours in _measured(history)
     ]
 
 
-def _labels(
-    key: ClusterJob, row_of: Mapping[tuple[str, str], JobRow]
-) -> tuple[tuple[str, str], ...]:
+def rows_of(history: FleetHistory, rows: Iterable[JobRow]) -> dict[ClusterJob, JobRow]:
+    """The row of each job that has one: an id may be of several users, one after the other."""
+    by_user = {(row.cluster, row.job_id, row.user): row for row in rows}
+    places = {key: (*key[:2], names_of(job)["user"]) for key, job in history.jobs.items()}
+    return {key: by_user[place] for key, place in places.items() if place in by_user}
+
+
+def _measured(history: FleetHistory) -> Iterator[tuple[ClusterJob, list[MeasuredHour]]]:
+    """What was measured of each job, in the order of time."""
+    for key, measured in sorted(history.measured.items()):
+        hours = measured.in_order()
+        owned = [(history.owned(key, each[0]), each) for each in hours]
+        for owner, its in groupby(owned, itemgetter(0)):
+            yield owner, [each for _, each in its]
+
+
+def _labels(key: ClusterJob, row: JobRow | None) -> tuple[tuple[str, str], ...]:
     labels = (("cluster", key.cluster), ("job_id", key.job_id))
-    row = row_of.get((key.cluster, key.job_id))
     return (*labels, ("job_name", row.job_name), ("user", row.user)) if row else labels
 
 
-def _points(hours: Iterable[tuple[int, float, float]], clock: ServerClock) -> tuple[OfuPoint, ...]:
+def _points(hours: Iterable[MeasuredHour], clock: ServerClock) -> tuple[OfuPoint, ...]:
     """Those of hours in which something was measured."""
     return tuple(
         OfuPoint(at_unix=clock.end_of(hour - 1), value=utilized / observed, gpu_hours=observed)
