@@ -49,7 +49,12 @@ class Action(NamedTuple):
 
     @property
     def jobs(self) -> frozenset[ClusterJob]:
-        return frozenset(ClusterJob(row.cluster, row.job_id) for row in self.rows)
+        return frozenset(map(_job_of, self.rows))
+
+
+def _job_of(row: JobRow | RestartRow) -> ClusterJob:
+    """The job of a row; one id may be of several users, one after the other."""
+    return ClusterJob(row.cluster, row.job_id, row.user)
 
 
 ActionKind = Callable[[FleetReport], Iterator[Action]]
@@ -159,9 +164,9 @@ def restarts(report: FleetReport) -> Iterator[Action]:
     """Jobs that restart, and lose GPU-hours until they compute anew what they had computed before."""
     by_job: dict[ClusterJob, list[RestartRow]] = defaultdict(list)
     for each in report.restarts:
-        by_job[ClusterJob(each.cluster, each.job_id)].append(each)
+        by_job[_job_of(each)].append(each)
     for job in report.jobs:
-        rows = by_job.get(ClusterJob(job.cluster, job.job_id))
+        rows = by_job.get(_job_of(job))
         if not rows:
             continue
         lost = sum(each.gpu_hours for each in rows)

@@ -179,7 +179,7 @@ def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:
     first, second = (
         Action(
             *(who, "", "", "", ""),
-            [JobRow.model_construct(cluster="a", job_id=n) for n in (who, "both")],
+            [JobRow.model_construct(cluster="a", job_id=n, user="u") for n in (who, "both")],
         )
         for who in ("1", "2")
     )
@@ -240,12 +240,33 @@ def test_a_finding_or_a_cause_of_a_newer_agent_is_named_as_it_is() -> None:
 def test_a_job_that_restarts_loses_the_hours_of_all_its_restarts() -> None:
     """Three of a job of 8 GPUs in two hours: 12 GPU-hours are half an hour each."""
     found = report(history(*GOOD, job("again", "eve", JobSums(80, 80, 32))))
-    row = RestartRow.model_construct(cluster="a", job_id="again", restarts=1, gpu_hours=4, cost=8)
+    row = RestartRow.model_construct(
+        cluster="a", job_id="again", user="eve", restarts=1, gpu_hours=4, cost=8
+    )
     more = row.model_copy(update={"restarts": 2, "gpu_hours": 8, "cost": 16})
     (action,) = first_actions(found.model_copy(update={"restarts": [row, more]}))
     assert (action.kind, action.gpu_hours, action.cost) == ("restarts", 12, 24)
     assert action.what == "restarted 3 times"
     assert action.why == "Getting back to where it had been took 12 GPU-hours, 30 min each time."
+
+
+def test_two_users_jobs_of_one_id_are_two_jobs() -> None:
+    """Each of them rested, and each restarted once."""
+    rested = [job("7", user, JobSums(100, 100, 0.0, idle=100)) for user in ("ada", "bob")]
+    rested[1].key = rested[1].key._replace(user="bob")
+    found = report(history(*GOOD, *rested))
+    assert [row.who for row in first_actions(found)] == ["train-ada of ada", "train-bob of bob"]
+    restarted = [
+        RestartRow.model_construct(
+            cluster="a", job_id="7", user=user, restarts=1, gpu_hours=120, cost=None
+        )
+        for user in ("ada", "bob")
+    ]
+    actions = first_actions(found.model_copy(update={"restarts": restarted}))
+    assert {(row.who, row.what) for row in actions} == {
+        ("train-ada of ada", "restarted once"),
+        ("train-bob of bob", "restarted once"),
+    }
 
 
 def test_a_command_says_all_that_tells_the_job_from_others() -> None:
