@@ -61,7 +61,7 @@ class AbsentNodeReader(HistoryAnswers):
                 if node in back:  # its GPUs were there between, too
                     for model, count in gpus.items():
                         for hour, share in shares.items():
-                            self._history.add_installed(hour, gap.cluster, model, count * share)
+                            self._history.add_absent(hour, gap.cluster, model, count, share)
             if back:
                 self._bridge(gap, before, back)
                 self._note_cut(gap, before, back)

@@ -329,3 +329,14 @@ class FleetHistory:
     def add_installed(self, hour: int, cluster: str, model: str, gpu_hours: float) -> None:
         self.model(hour, cluster, model).installed += gpu_hours
         self.gpus[cluster, hour] = self.gpus.get((cluster, hour), 0.0) + gpu_hours
+
+    def away(self, hour: int, cluster: str, share: float) -> float:
+        """Of the share of an hour in which a node was not seen, the part in which anything of its cluster was."""
+        known = self.covered.get((cluster, hour), 0.0) if self.covered else 1.0
+        return max(0.0, share + known - 1.0)
+
+    def add_absent(self, hour: int, cluster: str, model: str, gpus: float, share: float) -> None:
+        """GPUs that were there and not seen: what `gpus` has of an hour is of the covered part alone."""
+        away = self.away(hour, cluster, share)
+        self.add_installed(hour, cluster, model, gpus * away)
+        self.model(hour, cluster, model).installed += gpus * (share - away)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
 from ofu_exporter.fleet.chunks import ChunkReader
-from ofu_exporter.fleet.history.fleet_history import FleetHistory, JobSums
+from ofu_exporter.fleet.history.fleet_history import AbsentNode, FleetHistory, JobSums
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.history.served_sums import served_models
 from ofu_exporter.fleet.reports import groups
@@ -161,14 +161,20 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     )
     absent = [node for node in history.absent if node.cluster == cluster]
     whole = gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)
-    away = min(1.0, sum(node.gpu_hours for node in absent) / whole) if gpu_hours else 0.0
+    away = sum(_away_hours(history, node) for node in absent) / whole if gpu_hours else 0.0
     return ClusterRow(
         cluster=cluster,
         gpus=_most(sorted(_gpus(history, cluster))),
-        covered_ratio=min(1.0, covered / len(hours)) * (1 - away) if hours else 0.0,
+        covered_ratio=max(0.0, min(1.0, covered / len(hours)) - away) if hours else 0.0,
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )
+
+
+def _away_hours(history: FleetHistory, absent: AbsentNode) -> float:
+    """GPU-hours of a node that others of its cluster were seen in: of the rest, nothing is covered anyway."""
+    cluster, shares = absent.cluster, absent.shares.items()
+    return absent.gpus * sum(history.away(hour, cluster, share) for hour, share in shares)
 
 
 def _most(gpus: Sequence[float]) -> float | None:

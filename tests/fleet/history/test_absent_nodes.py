@@ -36,6 +36,8 @@ BACK = StoredNode("a", "n2|.*:9846", H100, 8, away=(4.25, 6.25))
 GONE = StoredNode("a", "n3:9846", H100, 8, away=(9, 100))
 SHORT = StoredNode("a", "n4:9846", H100, 8, away=(7.1, 7.9))
 """Away for a part of one hour of the clock; recorded series without marks of their end hide 25 minutes of it."""
+WHOLE = StoredNode("b", "m1:9846", H100, 2, away=(3.5, 5.5))
+"""All of its cluster, as where the server itself was away."""
 HOURS = 12
 JOB = ScheduledJob("7", "alice", (STAYS, BACK), 1, 11, 0.4, 0.38, verdict="agree", slow_gpu=3)
 LEFT = ScheduledJob("8", "bob", (GONE,), 1, 12, 0.3)
@@ -53,7 +55,7 @@ SPAN = (BEGIN, BEGIN + HOURS * HOUR)
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
-    text = pages((STAYS, BACK, GONE, SHORT), (JOB, LEFT, ENDS, BEGINS), HOURS)
+    text = pages((STAYS, BACK, GONE, SHORT, WHOLE), (JOB, LEFT, ENDS, BEGINS), HOURS)
     return Twice.of(text, SPAN, RULES, tmp_path_factory.mktemp)
 
 
@@ -86,7 +88,7 @@ def test_a_job_has_the_gpu_hours_that_it_had_while_its_node_was_away(report: Fle
 
 def test_gpus_that_were_there_before_and_after_stay_installed(report: FleetReport) -> None:
     installed = report.funnel[0].gpu_hours
-    assert installed == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
+    assert installed == pytest.approx(8 * (3 * HOURS + 9) + 2 * HOURS, rel=0.02)
     assert report.ofu is not None
 
 
@@ -95,7 +97,8 @@ def test_what_counters_of_nodes_counted_while_they_were_away_is_their_models_too
 ) -> None:
     """The node that never came back has nine hours, its job eight; one of eight GPUs of job 7 works half as much."""
     sums = history.models.values()
-    assert sum(each.observed for each in sums) == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
+    there = 8 * (3 * HOURS + 9) + 2 * HOURS
+    assert sum(each.observed for each in sums) == pytest.approx(there, rel=0.02)
     used = JOB.held * JOB.ofu * 7.5 / 8 + 8 * 8 * LEFT.ofu
     used += sum(job.held * job.ofu for job in (ENDS, BEGINS))
     assert sum(each.utilized for each in sums) == pytest.approx(used, rel=0.02)
@@ -103,7 +106,15 @@ def test_what_counters_of_nodes_counted_while_they_were_away_is_their_models_too
 
 def test_the_time_of_nodes_that_were_away_is_not_covered(report: FleetReport) -> None:
     away = 8 * (2 + 3 + 0.8) / (8 * 4 * HOURS)
-    assert report.time.covered_ratio == pytest.approx(1 - away, abs=0.03)
+    assert report.clusters[0].covered_ratio == pytest.approx(1 - away, abs=0.03)
+
+
+def test_of_a_cluster_that_was_away_as_a_whole_no_time_is_missing_twice_and_no_gpu_is_more(
+    report: FleetReport,
+) -> None:
+    (row,) = (each for each in report.clusters if each.cluster == "b")
+    assert row.covered_ratio == pytest.approx(1 - 2 / HOURS, abs=0.02)
+    assert row.gpus == pytest.approx(2, rel=0.03)
 
 
 def test_a_note_names_them_with_their_hours(report: FleetReport) -> None:
@@ -120,6 +131,7 @@ def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
         (BACK.name, True),
         (GONE.name, False),
         (SHORT.name, True),
+        (WHOLE.name, True),
     }
 
 

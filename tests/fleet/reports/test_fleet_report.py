@@ -229,7 +229,10 @@ def test_a_report_survives_json() -> None:
 
 
 def test_hours_of_nodes_that_were_away_are_not_covered_in_their_own_cluster() -> None:
-    """Those of a node that did not come back are not among the 400 that are known to be there."""
+    """Those of a node that did not come back are not among the 400 that are known to be there.
+
+    Of each hour a quarter is not covered at all.
+    """
     found = history()
     found.absent = [
         AbsentNode(cluster, "n1", {FIRST: 0.5, FIRST + 1: 1.0}, gpus, is_back)
@@ -238,7 +241,7 @@ def test_hours_of_nodes_that_were_away_are_not_covered_in_their_own_cluster() ->
     found.covered = dict.fromkeys(found.recorded, 0.75) | {("b", FIRST): 1.0}
     found.raw = {("b", FIRST)}
     row = cluster_row(found, "a")
-    assert row.covered_ratio == pytest.approx(0.75 * (1 - (12 + 6) / (400 + 12)))
+    assert row.covered_ratio == pytest.approx(0.75 - (8 + 4) * (0.25 + 0.75) / (400 + 12))
     assert (row.recorded_hours, row.raw_hours) == (48, 0)
     found.covered = {}
     other = cluster_row(found, "b")
