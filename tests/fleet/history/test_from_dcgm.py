@@ -15,14 +15,18 @@ from typing import NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.chunks import ChunkReader
+from ofu_exporter.fleet.history.dcgm_queries import SPREAD
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.history.from_dcgm import _Looks, _parts, owner_of, read_dcgm_history
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.series import Series
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
+from ofu_exporter.values.reasons import QueryReason
 from tests.fleet.reports.test_funnel import told
 from tests.helpers.every import every
 from tests.helpers.prometheus_server import Prometheus
@@ -111,6 +115,33 @@ def history(prometheus: Prometheus) -> FleetHistory:
 def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
     with reading(prometheus.url, at_once) as reader:
         return read_dcgm_history(reader, BEGIN, BEGIN + 6 * HOUR)
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.parametrize("lacking", [range(2, 3), range(6)])
+def test_of_hours_that_could_not_be_read_nothing_is_lost(
+    prometheus: Prometheus, lacking: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spread of clocks is too much for the server there, and whose work it was is not."""
+    reader = ChunkReader(PrometheusClient(prometheus.url))
+    steps = reader.client.steps
+
+    def but_for_some(expression: str, start: float, end: float, step: float) -> list[Series]:
+        begin = round((start - BEGIN) / HOUR)
+        if expression == SPREAD and {*lacking} & {*range(begin, round((end - BEGIN) / HOUR))}:
+            raise QueryError(QueryReason.TOO_MUCH, "too many samples")
+        return steps(expression, start, end, step)
+
+    monkeypatch.setattr(reader.client, "steps", but_for_some)
+    history = read_dcgm_history(reader, BEGIN, BEGIN + 6 * HOUR)
+    reader.client.close()
+    assert [each.span.hours for each in reader.missing] == [len(lacking)]
+    assert len(history.jobs) == (6 if len(lacking) < 6 else 0)
+    assert history.progress.keys() <= history.jobs.keys()
+    for each in (job.total for job in history.jobs.values()):
+        unused = pytest.approx(each.observed - each.utilized)
+        assert each.ofu is None or sum(each.lost.values()) == unused
 
 
 @pytest.mark.slow
