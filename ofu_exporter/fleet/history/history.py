@@ -47,7 +47,7 @@ def read_history(reader: ChunkReader, start: float, end: float, jobs: str = "") 
     What cannot be read is in the reader's list of missing parts. Where no hour is on record, hours end with the time.
     """
     stamps = _stamps(reader, ServerClock().whole(start, end + HOUR))
-    is_young = bool(stamps) and _is_first_record(reader, end)
+    is_young = len({*stamps}) == 1 and _is_first_record(reader, end)
     ends_with_rules = stamps and not is_young
     clock = ServerClock(phase_of(stamps) if ends_with_rules else end // 60 * 60 % HOUR)
     history = FleetHistory(clock, clock.whole(start, end))

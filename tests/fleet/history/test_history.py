@@ -378,3 +378,19 @@ def test_the_first_hour_on_record_does_not_hide_what_came_after_it(tmp_path: Pat
     assert total(history, "a", LATE).held == pytest.approx(LATE.held, rel=0.05)
     (models,) = history.models.values()
     assert models.observed == pytest.approx(4 * 0.9, rel=0.05)
+
+
+def test_an_hour_that_rules_missed_near_the_end_hides_no_record_of_those_before(
+    tmp_path: Path,
+) -> None:
+    """As where Prometheus was started anew when the hourly rules were due."""
+    read_in(tmp_path, pages((N1,), (LATE,), 5))
+    name = queries.MODEL_HOURS[0].recorded
+    records = [
+        f"{name}{labelled(cluster='a', model=H100)} 4 {BEGIN + hour * HOUR}"
+        for hour in (1, 2, 3, 5)
+    ]
+    text = "\n".join([f"# TYPE {name} gauge", *records, "# EOF", ""])
+    with stored_pages(tmp_path, text) as prometheus:
+        history = read(prometheus, end=BEGIN + 5 * HOUR)
+    assert (len(history.recorded), len(history.raw)) == (4, 1)
