@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory
 from ofu_exporter.fleet.pages import job_page
 from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import one_job
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import (
@@ -155,6 +157,18 @@ def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -
     assert result.change == pytest.approx(0.175 / 0.4 - 1, abs=1e-5)
     assert "56% less than its earlier runs" in result.headline
     assert "SIMULATED" not in result.headline
+
+
+def test_of_very_many_earlier_jobs_the_last_ones_are_compared_whatever_digits_their_ids_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_job, "MOST_EARLIER", 1)
+    jobs = [
+        ScheduledJob(str(88 + n), "alice", (N1,), n, n + 0.8, 0.4, name="sweep") for n in range(15)
+    ]
+    with stored_pages(tmp_path, pages((N1,), jobs, 16)) as prometheus:
+        found = story(prometheus, ClusterJob("a", "102"))
+    assert [job.key.job_id for job in found.earlier] == ["101"]
 
 
 def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
