@@ -15,6 +15,7 @@ from ofu_exporter.fleet.series import Series
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.reasons import QueryReason
 
+WHAT = "the periods before"
 MOST = 8
 """Periods of a trend, with the one that is reported."""
 LEAST_COVERED = 0.5
@@ -38,9 +39,13 @@ def read_before(reader: ChunkReader, span: TimeSpan, by: By) -> list[PeriodRow]:
         except QueryError as error:
             if error.reason is QueryReason.DENIED:
                 raise
-            reader.missing.append(MissingChunk("the periods before", before, error.detail))
+            reader.missing.append(MissingChunk(WHAT, before, error.detail))
             break
+        partial = reader.client.take_partial_answer()
         if row is None:
+            break
+        if partial:
+            reader.missing.append(MissingChunk(WHAT, before, partial))
             break
         periods.append(row)
     while periods and periods[-1].delivered_ratio is None:

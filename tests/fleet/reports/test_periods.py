@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -14,7 +14,7 @@ from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import periods
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import PeriodRow
-from tests.doubles.query_server import Question, ServerAnswer, error, query_server
+from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.fleet.reports.test_fleet_report import report
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
@@ -91,12 +91,25 @@ def refused(_: Question) -> ServerAnswer:
     return error(422, "execution", "too deep")
 
 
-def test_a_server_that_refuses_is_named_and_nothing_is_compared() -> None:
-    with query_server(refused) as server, reading(server.url) as reader:
+def partial(_: Question) -> ServerAnswer:
+    return ServerAnswer(200, {**vector(({}, BEGIN, "4")).body, "warnings": ["a store is away"]})
+
+
+def nothing(_: Question) -> ServerAnswer:
+    return ServerAnswer(200, {**vector().body, "warnings": ["No StoreAPIs matched"]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"), [(refused, "too deep"), (partial, "a store is away"), (nothing, "")]
+)
+def test_periods_that_are_not_read_as_a_whole_are_named_and_nothing_is_compared(
+    answer: Callable[[Question], ServerAnswer], why: str
+) -> None:
+    """A time before all data is none of them, though Thanos warns that no store has it."""
+    with query_server(answer) as server, reading(server.url) as reader:
         assert read_before(reader, SPAN, "user") == []
-    (missing,) = reader.missing
-    assert missing.what == "the periods before"
-    assert "too deep" in missing.why
+    assert [each.what for each in reader.missing] == ["the periods before"] * bool(why)
+    assert all(why in each.why for each in reader.missing)
 
 
 def period(delivered: float | None, **groups: float) -> PeriodRow:
