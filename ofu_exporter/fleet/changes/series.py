@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
-from ofu_exporter.fleet.history.answers import HistoryAnswers
+from ofu_exporter.fleet.history.answers import HistoryAnswers, without
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.history.queries import Quantity
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
@@ -72,9 +72,13 @@ class HourReader(HistoryAnswers):
         def hourly(part: TimeSpan) -> list[Answer]:
             return self._reader.client.steps(quantity.recorded, *part, HOUR)
 
-        if self._history.recorded or not self._history.raw:
-            yield from self._reader.read(quantity.name, self._history.span, recorded or hourly)
-        for cluster, span in self.raw_spans(self._history.raw):
+        raw, clock = self._history.raw, self._history.clock
+        if self._history.recorded or not raw:
+            span = self._history.span
+            for answer in self._reader.read(quantity.name, span, recorded or hourly):
+                kept = (without(one, raw, clock) for one in answer)
+                yield [one for one in kept if one.times]
+        for cluster, span in self.raw_spans(raw):
             expressions = [quantity.of_cluster(cluster)]
             for (answer,) in self._reader.stepped(quantity.name, expressions, span):
                 yield answer

@@ -112,6 +112,19 @@ def test_a_clock_that_nobody_tells_is_not_known(even: FleetSigns) -> None:
     assert {each.clock for each in even.jobs.values()} == {None}
 
 
+def test_an_hour_that_only_the_hourly_rules_missed_counts_once(tmp_path: Path) -> None:
+    job = ScheduledJob("4", "dave", (N1,), 0, 5, 0.4, idle_gpu=1)
+    read_in(tmp_path, pages((N1,), (job,), 5))
+    record(tmp_path, BEGIN, BEGIN + 5 * HOUR, peer_hours.WORK.recorded)
+    name = queries.MODEL_HOURS[0].recorded
+    labels = labelled(cluster="a", model="H100")
+    lines = [f"{name}{labels} 4 {BEGIN + hour * HOUR}" for hour in (1, 2, 4, 5)]
+    text = "\n".join([f"# TYPE {name} gauge", *lines, "# EOF", ""])
+    with stored_pages(tmp_path, text) as prometheus:
+        found = read(prometheus.url, 5, False)[ClusterJob("a", "4")]
+    assert found.idle_gpus == {("n1", "1"): 5}
+
+
 @pytest.fixture(scope="module", params=["raw", "recorded"])
 def uneven(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
