@@ -79,8 +79,11 @@ class RecordingSession:
         self._sampler.start()
         self.done.wait(limit)
         self._sampler.stop()
-        if self._writer is not None:
-            self._writer.close()
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        except OSError as error:
+            self._end(self._unwritten(error))
 
     def _watch(self, snapshot: Snapshot) -> None:
         """End the recording if the source cannot be opened; a source that was open may come back."""
@@ -99,7 +102,10 @@ class RecordingSession:
                 self._writer = recording.RecordingWriter(self._file, head, epoch)
             self.count += self._writer.write(events)
         except OSError as error:
-            self._end(ConfigError(f"{self._file}: {error.strerror or error}"))
+            self._end(self._unwritten(error))
+
+    def _unwritten(self, error: OSError) -> ConfigError:
+        return ConfigError(f"{self._file}: {error.strerror or error}")
 
     def _end(self, problem: Exception) -> None:
         self.problem = self.problem or problem

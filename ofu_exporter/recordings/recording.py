@@ -82,10 +82,10 @@ class RecordingWriter:
 
     def close(self) -> None:
         """End the file properly. Without this, everything written before is still readable."""
-        self._file.write(self._compressor.flush(zlib.Z_FINISH))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with self._file as file:  # closed also where the disk is full
+            file.write(self._compressor.flush(zlib.Z_FINISH))
+            file.flush()
+            os.fsync(file.fileno())
 
     def put(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append lines of any kind; whoever replays the readings passes over others."""

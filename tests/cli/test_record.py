@@ -59,6 +59,26 @@ def test_killing_it_loses_nothing_that_was_written(tmp_path: Path) -> None:
     assert any(recording.read(path).events)
 
 
+def test_a_disk_that_becomes_full_is_named_and_what_was_written_can_be_replayed(
+    tmp_path: Path,
+) -> None:
+    """RLIMIT_FSIZE makes the kernel refuse the write, as a full disk does."""
+    path = tmp_path / "r.jsonl.gz"
+    limited = ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *COMMAND]
+    done = subprocess.run(
+        [*limited, "record", str(path), "--duration", "60s", *QUICK],
+        capture_output=True,
+        text=True,
+        env={**bare_environment(), "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+    assert done.returncode == 2
+    count, problem = done.stderr.splitlines()
+    assert count.endswith(f"readings and faults in {path}")
+    assert problem == f"ofu-exporter: {path}: File too large"
+    assert any(recording.read(path).events)
+
+
 def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl.gz"
     path.write_text("precious")
