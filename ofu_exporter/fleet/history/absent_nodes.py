@@ -179,12 +179,17 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
+        earlier: set[tuple[str, str]] = set()
+        """Nodes with their jobs that counted most before the gap; those held are the first quantity."""
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, (jobs, queries.NODE_JOB)):
                 shares, gpus = gap.nodes[labels["instance"]], before[labels["instance"]]
+                place = labels["instance"], labels["job_id"]
                 if gpus and hours > sum(gpus.values()) * (sum(shares.values()) + _LOOK_HOURS):
-                    continue  # it counted most of it before the gap
+                    earlier.add(place)
+                if place in earlier:
+                    continue
                 for hour, part in _spread(hours, shares):
                     sums = JobSums()
                     sums.add_one(quantity.name, part)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,14 @@ from tests.helpers.stored_fleet import (
     ScheduledJob,
     StoredNode,
     Twice,
+    openmetrics,
     pages,
+    put_names,
+    put_node,
     reading,
+    runs,
+    seconds_of,
+    stored_pages,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("stored fleet")]
@@ -174,3 +181,28 @@ def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> N
     assert {(gpu.node, gpu.gpu) for gpu in story.gpus} == {
         (node.name, str(gpu)) for node in (STAYS, BACK) for gpu in range(8)
     }
+
+
+def test_of_a_job_that_counted_most_before_the_gap_nothing_is_added(tmp_path: Path) -> None:
+    """It was requeued onto a node that was away, hours after it had last run there: its totals went on."""
+    node = StoredNode("a", "n5:9846", H100, 8, away=(8.25, 10.25))
+    first = ScheduledJob("11", "erin", (node,), 0, 5.5, 0.3)
+    lives = [first, replace(first, begin=9, end=12)]
+    times = [BEGIN + 60 * minute for minute in range(60 * HOURS + 1)]
+    seen = [time for time in times if not node.is_away(time)]
+    shown = [time for time in seen if any(runs(life, time, 300) for life in lives)]
+    families: dict[str, list[str]] = {}
+
+    def put(name: str, labels: str, points: Iterable[tuple[float, float]]) -> None:
+        lines = families.setdefault(name, [])
+        lines += [f"{name}{labels} {value!r} {time:.3f}" for time, value in points]
+
+    put_node(put, node, lives, seen)
+    put_names(put, lives[0], node, shown)
+    for name, weight in (("held_gpu", 8.0), ("gpu", 8.0), ("utilization", 8 * 0.3)):
+        counted = ((t, weight * sum(seconds_of(life, t) for life in lives)) for t in shown)
+        put(f"ofu_job_{name}_seconds_total", lives[0].labels(node), counted)
+    with stored_pages(tmp_path, openmetrics(families)) as server, reading(server.url) as reader:
+        (job,) = read_history(reader, *SPAN).jobs.values()
+    assert job.total.held == pytest.approx(8 * (5.5 + 12 - 10.25), rel=0.02)
+    assert job.total.ofu == pytest.approx(0.3, abs=0.002)
