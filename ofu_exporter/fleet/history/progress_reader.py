@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from ofu_exporter.fleet.history.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.history.fleet_history import ClusterJob
 from ofu_exporter.fleet.history.progress_sums import NoProgress, ProgressSums
-from ofu_exporter.fleet.history.queries import GPU, HAS, JOB, KNOWN, LOOKS, WITHIN, Quantity
+from ofu_exporter.fleet.history.queries import (
+    GPU,
+    HAS,
+    JOB,
+    KNOWN,
+    LOOKS,
+    NODE_JOB,
+    WITHIN,
+    Quantity,
+)
 from ofu_exporter.fleet.history.queries import over_nodes as summed
 from ofu_exporter.fleet.series import Series
 
@@ -69,11 +78,18 @@ STEP = Quantity(
     f"max by ({JOB}) (last_over_time(job:ofu_job_step:max1h{_KEPT}))",
     f"max by ({JOB}) (max_over_time(ofu_job_step{{CLUSTER}}[1h]))",
 )
+_RESTARTS = "ofu_job_restarts_total{CLUSTER}"
+_ROSE = (
+    f"max by ({JOB}) (max_over_time({_RESTARTS}[1h])) - (max by ({JOB}) (max_over_time({_RESTARTS}[1h] offset 1h)) "
+    f"or min by ({JOB}) (min_over_time({_RESTARTS}[1h]) unless on ({NODE_JOB}) "
+    "rate(ofu_job_held_gpu_seconds_total{CLUSTER}[2m15s]) > 0))"
+)
 RESTARTS = Quantity(
     "restarts",
     f"max by ({JOB}) (last_over_time(job:restarts:increase1h{_KEPT}))",
-    f"max by ({JOB}) (increase(ofu_job_restarts_total{{CLUSTER}}[1h]))",
+    f'max by ({JOB}) (label_replace({_ROSE}, "instance", "all", "", "") or increase({_RESTARTS}[1h]))',
 )
+"""As hours.yaml has it."""
 ASKED = (LOST, UTILIZED, WATCHED, STEP, RESTARTS)
 
 

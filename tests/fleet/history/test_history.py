@@ -394,3 +394,21 @@ def test_an_hour_that_rules_missed_near_the_end_hides_no_record_of_those_before(
     with stored_pages(tmp_path, text) as prometheus:
         history = read(prometheus, end=BEGIN + 5 * HOUR)
     assert (len(history.recorded), len(history.raw)) == (4, 1)
+
+
+def test_a_restart_onto_another_node_counts_without_rules_too(tmp_path: Path) -> None:
+    """In the first hour of the job; its second node begins with what the scheduler has counted."""
+    first = ScheduledJob("5", "ada", (N1,), 0, 0.5, 0.4)
+    lives = [first, replace(first, nodes=(N2,), begin=0.6, end=3)]
+    counted = [
+        f"ofu_job_restarts_total{life.labels(node)} {count} {BEGIN + 60 * minute}"
+        for count, life in enumerate(lives)
+        for node in life.nodes
+        for minute in range(round(60 * life.begin), round(60 * life.end))
+    ]
+    text = pages((N1, N2), lives, 3).removesuffix("# EOF\n")
+    lines = ["# TYPE ofu_job_restarts counter", *counted, "# EOF", ""]
+    with stored_pages(tmp_path, text + "\n".join(lines)) as prometheus:
+        history = read(prometheus, end=BEGIN + 3 * HOUR)
+    hour, *_ = history.clock.hours(history.span)
+    assert history.progress[ClusterJob("a", "5")].restarted == {hour: 1.0}
