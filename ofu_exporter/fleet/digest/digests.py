@@ -59,7 +59,7 @@ def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Di
     jobs: dict[str, list[DigestJob]] = defaultdict(list)
     slower = {
         ClusterJob(row.cluster, row.job_id, row.user): why(change)
-        for change, rows in sure_regressions(source.report)
+        for change, rows in reversed([*sure_regressions(source.report)])  # the largest is the last
         for row in rows
     }
     for row in source.report.jobs:
@@ -119,7 +119,8 @@ def _by_waste(job: DigestJob) -> tuple[bool, float, float, str]:
 
 
 def _job(row: JobRow, source: DigestSource, config: DigestConfig, slower: str) -> DigestJob:
-    signs = source.signs.jobs.get(ClusterJob(row.cluster, row.job_id)) or JobSigns()
+    key, signs_of = ClusterJob(row.cluster, row.job_id), source.signs.jobs
+    signs = signs_of.get(key._replace(user=row.user)) or signs_of.get(key) or JobSigns()
     target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
     advice_rows = advice.of_job(row, signs, target, config.low_clock, source.report, slower)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
@@ -17,9 +18,11 @@ from ofu_exporter.fleet.changes.point import IDLE_OFU
 from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.answers import job_of
-from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobHistory
 from ofu_exporter.fleet.history.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
+from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
+from ofu_exporter.fleet.reports.job_rows import names_of
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.support.percent import ratio
 
@@ -147,18 +150,19 @@ class _SignReader(HourReader):
 
     def of_jobs(self, with_dram: bool) -> Mapping[ClusterJob, JobSigns]:
         signs: dict[ClusterJob, JobSigns] = defaultdict(JobSigns)
-        for key, parts in _sums(self._hourly(CLOCK)).items():
+        for key, parts in _sums(self._owned(self._hourly(CLOCK))).items():
             signs[key].clock = ratio(parts["above"], parts["below"])
         for quantity in SLOWER:
-            for one in self._hourly(quantity):
-                _compare(signs, one, self._history)
-        for one in self._hourly(IDLE_GPUS):
-            idle = signs[job_of(one.labels)].idle_gpus
+            for key, job, one in self._owned(self._hourly(quantity)):
+                if job is not None and len(job.models) < 2 and not one.labels.get("gpu_instance"):
+                    _compare(signs[key], one, self._history.clock)
+        for key, _, one in self._owned(self._hourly(IDLE_GPUS)):
+            idle = signs[key].idle_gpus
             place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
             idle[place] = idle.get(place, 0) + len(one.points)
         if with_dram:
             answer = self._reader.series("busy memory", DRAM, self._history.span)
-            for key, parts in _sums(answer).items():
+            for key, parts in _sums(self._owned(answer)).items():
                 signs[key].dram_busy = ratio(parts["above"], parts["below"])
                 signs[key].dram_hours = parts["below"] / LOOKS
         return signs
@@ -166,22 +170,38 @@ class _SignReader(HourReader):
     def _hourly(self, quantity: Quantity) -> Iterator[Series]:
         return chain.from_iterable(self.parts(quantity))
 
+    def _owned(
+        self, answer: Iterable[Series]
+    ) -> Iterator[tuple[ClusterJob, JobHistory | None, Series]]:
+        """The series of each job: of an id that several users had, one after the other, all keys have the user."""
+        history = self._history
+        for one in answer:
+            key = job_of(one.labels)
+            if not history.is_reused(key):
+                yield key, history.jobs.get(key), one
+                continue
+            owned = [
+                (history.owned(key, history.clock.hour_of(point[0])), point) for point in one.points
+            ]
+            for owner, points in groupby(owned, itemgetter(0)):
+                if job := history.jobs.get(owner):
+                    its = Series.of(one.labels, [point for _, point in points])
+                    yield key._replace(user=names_of(job)["user"]), job, its
 
-def _compare(signs: dict[ClusterJob, JobSigns], one: Series, history: FleetHistory) -> None:
-    """Note the hours of a job, except for jobs with several GPU models or parts of GPUs, which cannot be compared."""
-    key = job_of(one.labels)
-    job = history.jobs.get(key)
-    if job is None or len(job.models) > 1 or one.labels.get("gpu_instance"):
-        return
+
+def _compare(signs: JobSigns, one: Series, clock: ServerClock) -> None:
+    """Note the hours of a job that has one GPU model, and whole GPUs: others cannot be compared."""
     for time, value in one.points:
-        hour = history.clock.hour_of(time)
-        signs[key].compared.add(hour)
+        hour = clock.hour_of(time)
+        signs.compared.add(hour)
         if value > 0:
-            signs[key].slow.add(hour)
+            signs.slow.add(hour)
 
 
-def _sums(answer: Iterable[Series]) -> Mapping[ClusterJob, Mapping[str, float]]:
+def _sums(
+    answer: Iterable[tuple[ClusterJob, JobHistory | None, Series]],
+) -> Mapping[ClusterJob, Mapping[str, float]]:
     sums: dict[ClusterJob, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
-    for one in answer:
-        sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)
+    for key, _, one in answer:
+        sums[key][one.labels["of"]] += sum(value for _, value in one.points)
     return sums

@@ -263,7 +263,8 @@ def test_a_serving_job_that_lets_its_memory_rest_has_advice() -> None:
 def test_a_sure_regression_is_named_to_whose_it_is_and_to_nobody_else() -> None:
     unsure = CHANGE.model_copy(update={"sure": False, "labels": {"user": "marie"}})
     found = report(history(HALVED, NOTEBOOK, installed=40_320.0))
-    found = found.model_copy(update={"changes": changes_of(CHANGE, unsure)})
+    smaller = CHANGE.model_copy(update={"ofu_before": 0.2, "lost_gpu_hours": 1.0})
+    found = found.model_copy(update={"changes": changes_of(CHANGE, smaller, unsure)})
     alan, marie = sorted(
         digests(DigestSource(found, NO_SIGNS, ""), "user", DigestConfig()),
         key=lambda each: each.name,
@@ -273,3 +274,13 @@ def test_a_sure_regression_is_named_to_whose_it_is_and_to_nobody_else() -> None:
     assert f"`ofu-exporter fleet job vla --prometheus {found.server} --since" in told
     assert [each.kind for each in marie.jobs[0].advice] == ["idle"]
     assert told in text(alan, 20)
+
+
+def test_signs_of_an_id_that_two_users_had_are_told_to_whose_they_are() -> None:
+    jobs = [job("7", user, JobSums(80, 80, 30)) for user in ("ada", "bob")]
+    jobs[1].key = jobs[1].key._replace(user="bob")
+    signs = FleetSigns({ClusterJob("a", "7", "bob"): JobSigns(clock=0.3)}, {})
+    assert {each.name: each.jobs[0].clock for each in of(*jobs, signs=signs)} == {
+        "ada": None,
+        "bob": 0.3,
+    }

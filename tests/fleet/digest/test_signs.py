@@ -125,6 +125,20 @@ def test_an_hour_that_only_the_hourly_rules_missed_counts_once(tmp_path: Path) -
     assert found.idle_gpus == {("n1", "1"): 5}
 
 
+def test_the_signs_of_an_id_that_two_users_had_are_of_each_of_them_alone(tmp_path: Path) -> None:
+    """The first had a slow GPU and one that idled, the second neither."""
+    jobs = (
+        ScheduledJob("5", "ada", (N1,), 0, 5, 0.4, slow_gpu=2, idle_gpu=1),
+        ScheduledJob("5", "bob", (N2,), 7, 11, 0.4),
+    )
+    with stored_pages(tmp_path, pages((N1, N2), jobs, 12)) as prometheus:
+        found = read(prometheus.url, 12, False)
+    ada, bob = (found[ClusterJob("a", "5", user)] for user in ("ada", "bob"))
+    assert (ada.has_slow_gpus, bob.has_slow_gpus) == (True, False)
+    assert ([*ada.idle_gpus], [*bob.idle_gpus]) == ([("n1", "1")], [])
+    assert ClusterJob("a", "5") not in found
+
+
 @pytest.fixture(scope="module", params=["raw", "recorded"])
 def uneven(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
