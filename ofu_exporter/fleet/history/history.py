@@ -236,6 +236,10 @@ class _Collector(HistoryAnswers):
             if one.points and (not self._jobs or cluster_of(one.labels) in clusters)
         }
         self._history.is_simulated = "1" in flags
+        if flags == {"1"} and self._history.recorded:  # that is one agent of each cluster, or more
+            reader, span = self._reader, self._history.span
+            others = reader.series("agents that measure", queries.MEASURING, span)
+            flags |= {"0" for one in others if not self._jobs or cluster_of(one.labels) in clusters}
         self._history.is_partly_measured = "0" in flags
 
     def _add_jobs(self, answers: Answers) -> None:

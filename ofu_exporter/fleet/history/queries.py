@@ -331,3 +331,5 @@ SIMULATED = Quantity(
     is_always_there=True,
 )
 """Agents, or clusters, by whether they show simulated values: 0 or 1 in the label `simulated`."""
+MEASURING = f"count by (cluster) (count_over_time((ofu_exporter_simulated == 0){WITHIN}))"
+"""Agents that show none: the record of a cluster with one that does tells of no other."""

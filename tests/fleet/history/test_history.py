@@ -412,3 +412,18 @@ def test_a_restart_onto_another_node_counts_without_rules_too(tmp_path: Path) ->
         history = read(prometheus, end=BEGIN + 3 * HOUR)
     hour, *_ = history.clock.hours(history.span)
     assert history.progress[ClusterJob("a", "5")].restarted == {hour: 1.0}
+
+
+@pytest.mark.parametrize(("others", "mark"), [((N1,), "SIMULATED in part"), ((), "SIMULATED, no")])
+@pytest.mark.parametrize("engine", ["raw", "recorded"])
+def test_one_simulated_node_of_a_cluster_makes_no_other_of_it_one(
+    tmp_path: Path, engine: str, others: tuple[StoredNode, ...], mark: str
+) -> None:
+    made = StoredNode("a", "made:9846", H100, 1, simulated=3.0)
+    rules = " ".join([queries.SIMULATED.recorded, queries.MODEL_HOURS[0].recorded])
+    text, span = pages((made, *others), (), 2), (BEGIN, BEGIN + 2 * HOUR)
+    twice = Twice.of(text, span, rules, lambda name: tmp_path / name)
+    with twice.served(engine, tmp_path) as server, reading(server.url) as reader:
+        history = read_history(reader, *span)
+    assert bool(history.recorded) == (engine == "recorded")
+    assert history.mark.startswith(mark)
