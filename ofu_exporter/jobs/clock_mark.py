@@ -54,5 +54,6 @@ def moved(job: JobTotals, seconds: float, unix: float) -> JobTotals:
         for run in job.runs
     )
     times = {name: at(getattr(job, name)) for name in ("updated", "ended", "held_since")}
+    starts = tuple((at(since), at(until)) for since, until in job.starts)
     reported = job.reported and replace(job.reported, last=at(job.reported.last))
-    return job.model_copy(update={**times, "runs": runs, "reported": reported})
+    return job.model_copy(update={**times, "runs": runs, "starts": starts, "reported": reported})

@@ -30,12 +30,20 @@ def test_what_a_clock_was_set_by(before: ClockMark, seconds: float) -> None:
 
 
 def test_no_time_of_a_job_is_ahead_and_its_row_keeps_its_name() -> None:
-    job = TOTALS.model_copy(update={"held_since": TOTALS.began, "ended": TOTALS.updated})
+    job = TOTALS.model_copy(
+        update={
+            "held_since": TOTALS.began,
+            "ended": TOTALS.updated,
+            "starts": ((TOTALS.began, TOTALS.began + 60.0), (TOTALS.updated, None)),
+        }
+    )
     now = TOTALS.updated - 10.0
     after = moved(job, 0.0, now)
     assert (after.updated, after.ended, after.began) == (now, now, job.began)
     assert moved(job, 0.0, job.updated) is job
+    assert after.starts == (job.starts[0], (now, None))
     later = moved(job, 3600.0, job.updated + 3600.0)
     assert later.updated == job.updated + 3600.0
     assert later.held_since == job.began + 3600.0
     assert [run.began for run in later.runs] == [run.began + 3600.0 for run in job.runs]
+    assert later.starts[0] == (job.began + 3600.0, job.began + 3660.0)
