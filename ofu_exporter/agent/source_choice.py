@@ -21,6 +21,9 @@ UNABLE = frozenset(
 )
 """Reasons why a source cannot measure a GPU that another source may measure. Temporary problems are not among them."""
 
+MOST_ANSWERS = 16_384
+"""Most GPUs of sources that are remembered: a page that names other GPUs each time must not fill the memory."""
+
 Named = Mapping[str, Sequence[Gpu]]
 """The GPUs that each open source names, best source first."""
 
@@ -38,7 +41,10 @@ class SourceChoice:
             able = isinstance(event, Reading) or event.reason not in UNABLE
             able_of.setdefault(event.gpu.uuid, []).append(able)
         for uuid, each in able_of.items():
+            self._able.pop((source, uuid), None)  # those not heard of for longest come first
             self._able[source, uuid] = any(each)
+        for _ in range(len(self._able) - MOST_ANSWERS):
+            del self._able[next(iter(self._able))]
 
     def forget(self, source: str) -> None:
         self._able = {key: able for key, able in self._able.items() if key[0] != source}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.agent.source_choice import SourceChoice, chosen
+from ofu_exporter.agent.source_choice import MOST_ANSWERS, SourceChoice, chosen
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading
@@ -47,6 +47,17 @@ def test_trouble_that_passes_hands_nothing_on() -> None:
     for reason in (Reason.LOST, Reason.HUNG, Reason.COUNTER_BUSY, Reason.BLANK, Reason.FAILED):
         choice.take("nvml", [fault(5, reason, H100)])
         assert choice.readers(NAMED)[H100.uuid] == "nvml"
+
+
+def test_what_is_known_of_gpus_that_were_not_heard_of_for_longest_is_forgotten() -> None:
+    choice = mixed()
+    others = [replace(A30, uuid=f"GPU-{number}") for number in range(MOST_ANSWERS - 1)]
+    choice.take("nvml", [fault(5, Reason.NOT_SUPPORTED, each) for each in others])
+    assert choice.readers(NAMED)[A30.uuid] == "page"
+    choice.take("nvml", [fault(5, Reason.NOT_SUPPORTED, replace(A30, uuid="GPU-new"))])
+    assert choice.readers(NAMED)[A30.uuid] == "nvml"
+    last = [H100, others[0]]
+    assert set(choice.readers({"nvml": others[:1], "page": last}).values()) == {"page"}
 
 
 def test_a_gpu_that_only_one_source_names_is_read_by_that() -> None:
