@@ -285,9 +285,8 @@ def mig_instances(nvml: ModuleType, handle: Any, whole: Gpu) -> tuple[Gpu, ...]:
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
             device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
-            devices.setdefault(nvml.nvmlDeviceGetGpuInstanceId(device), []).append(
-                _mig_device(nvml, device)
-            )
+            described = _mig_device(nvml, device)
+            devices.setdefault(nvml.nvmlDeviceGetGpuInstanceId(device), []).append(described)
         except errors(nvml) as error:
             if code(error) != NOT_FOUND:  # a free index, or an instance that is being removed
                 raise

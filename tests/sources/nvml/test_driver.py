@@ -860,6 +860,22 @@ def test_an_instance_that_goes_costs_the_others_nothing(divided: NvmlNode) -> No
     assert windows(divided, probe)["1"].tensor_active == pytest.approx(0.8)
 
 
+def test_an_instance_that_goes_while_it_is_described_costs_the_others_nothing(
+    divided: NvmlNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe, describe, described = divided.began(), pynvml.nvmlDeviceGetAttributes_v2, []
+
+    def attributes(device: object) -> object:
+        described.append(device)
+        if len(described) == 2:
+            divided.scenario.instance_gone(0, 9)
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return describe(device)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetAttributes_v2", attributes)
+    assert windows(divided, probe).keys() == {"1"}
+
+
 def test_an_id_that_was_given_to_another_instance_begins_anew(divided: NvmlNode) -> None:
     probe = divided.began()
     divided.scenario.instance_gone(0, 9)
