@@ -203,10 +203,11 @@ class Daemon:
             log.warning(
                 "a call of the old source did not return in time; its result will be dropped"
             )
-        earlier, state = self._attribution, self._sampler.state
+        earlier, sampler = self._attribution, self._sampler
         earlier.stop(RELEASE_SECONDS)
-        self._attribution, self._sampler = self._build(configured, state)
-        self._attribution.go_on_from(earlier, state.owners.ownership)
+        self._attribution, self._sampler = self._build(configured, sampler.state)
+        self._attribution.go_on_from(earlier, sampler.state.owners.ownership)
+        self._sampler.close_left_of(sampler)
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
 

@@ -74,7 +74,7 @@ class Sampler:
         self._candidates = list(plan.candidates)
         self._sources = self._fresh_sources()
         self._left: list[SourceSet] = []
-        """Sources that a pause closes, and that are not closed yet."""
+        """Sources that a pause or a reload closes, and that are not closed yet."""
         self._paused = threading.Event()
         self._wake = threading.Event()
         self._view = self._sources.view(clock())
@@ -107,6 +107,12 @@ class Sampler:
         with self._lock:
             self._silent = True
         return released and not self._thread.is_alive()
+
+    def close_left_of(self, earlier: Sampler) -> None:
+        """Close at a pause what the stop of an earlier sampler could not: nothing is released before."""
+        now = self._clock()
+        left = [earlier._sources, *earlier._left]
+        self._left = [sources for sources in left if not sources.close(now)]
 
     def set_paused(self, paused: bool) -> None:
         """Let go of every GPU and driver, or take them again. This happens soon, on the sampler's thread."""

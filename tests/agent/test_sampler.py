@@ -321,6 +321,30 @@ def test_a_source_that_is_being_opened_is_let_go_of_when_that_ends(watch: Watch)
     assert agent.stop()
 
 
+def test_after_a_reload_a_pause_lets_go_of_a_call_from_before_it_too(watch: Watch) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        entered.set()
+        release.wait(SOON)
+
+    hanging = FakeSource(FakeProbe(gpu(0), hang))
+    before = sampler(watch, ("fake", hanging))
+    before.start()
+    assert entered.wait(SOON)
+    assert not before.stop(0.2)
+    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)))))
+    agent.close_left_of(before)
+    agent.set_paused(True)
+    agent.start()
+    watch.until(lambda s: s.paused)
+    assert not watch.until(lambda s: s.source.reason is Reason.HUNG).released
+    release.set()
+    watch.until(lambda s: s.released)
+    assert hanging.closed.is_set()
+    assert agent.stop()
+
+
 def test_a_gpu_that_is_gone_after_a_pause_is_not_said_to_be_paused(watch: Watch) -> None:
     source = CountedSource(gpu(0), gpu(1))
     agent = sampler(watch, ("fake", source))
