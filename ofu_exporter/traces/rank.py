@@ -54,16 +54,17 @@ class GpuTrace:
 def read(path: Path, limits: TraceLimits = UNLIMITED) -> tuple[Profile, list[GpuTrace]]:
     """A profile, and the time of its GPUs: none where it has no times. Raises ConfigError, which names the file."""
     profile = formats.read(path, limits)
-    if profile.timeline is None:
-        return profile, []
-    timeline = profile.timeline
-    if timeline.rank is None and (match := _RANK.search(path.name)):
-        timeline.rank = int(match[1])
+    match = _RANK.search(path.name) if len(profile.timelines) == 1 else None
+    gpus = list[GpuTrace]()
     try:
-        gpus = list(_gpus(timeline, _padding(profile)))
-        return replace(profile, timeline=None), gpus
+        padding = _padding(profile)
+        for timeline in profile.timelines:
+            if timeline.rank is None and match is not None:
+                timeline.rank = int(match[1])
+            gpus += _gpus(timeline, padding)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+    return replace(profile, timelines=()), gpus
 
 
 def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:

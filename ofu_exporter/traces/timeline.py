@@ -84,16 +84,39 @@ class Names:
         return number
 
 
+class Costs:
+    """What reading a file has cost. It raises ConfigError when that is more than its limits."""
+
+    def __init__(self, limits: TraceLimits) -> None:
+        self._left = limits.events
+        self._limits = limits
+        self._end = time.process_time() + limits.seconds
+
+    def look(self) -> None:
+        """Raise ConfigError when the time is over."""
+        if time.process_time() > self._end:
+            raise ConfigError(f"it takes more than {self._limits.seconds:g} s of CPU time to read")
+
+    def count(self) -> None:
+        """One event more. Raises ConfigError when they are too many, or the time is over."""
+        self._left -= 1
+        if self._left % EVENTS_BETWEEN_LOOKS == 0:
+            if self._left <= 0:
+                raise ConfigError(f"it has more than {self._limits.events:,} events")
+            self.look()
+
+
 class Timeline:
     """All of one process. It raises ConfigError when the trace costs more than its limits."""
 
-    def __init__(self, limits: TraceLimits) -> None:
+    def __init__(self, limits: TraceLimits, beside: Timeline | None = None) -> None:
+        """`beside` is another process of the same file, with which it shares the limits."""
         self.rank: int | None = None
         self.models: dict[int, str] = {}
         """By number of the GPU."""
         self.capabilities: dict[int, int] = {}
         """Compute capability, times ten, by number of the GPU."""
-        self.names = Names()
+        self.names: Names = Names() if beside is None else beside.names
         self.gpus: dict[int, Activities] = {}
         self.events: dict[Hashable, HostEvents] = {}
         """Operators and annotations by thread."""
@@ -101,9 +124,8 @@ class Timeline:
         """Calls of the driver by thread."""
         self.steps: dict[int, tuple[float, float]] = {}
         """First and last microsecond of each `ProfilerStep`."""
-        self._left = limits.events
-        self._limits = limits
-        self._end = time.process_time() + limits.seconds
+        self._costs: Costs = Costs(limits) if beside is None else beside._costs
+        self.count, self.look = self._costs.count, self._costs.look
 
     def add_event(
         self, gpu: int, name: str, times: tuple[float, float], ids: tuple[int, int], fill: float
@@ -143,19 +165,6 @@ class Timeline:
         """Keep the window of a step, where a name is that of one."""
         if name.startswith(STEP) and name[len(STEP) : 32].isdecimal():
             self.steps.setdefault(int(name[len(STEP) : 32]), times)
-
-    def look(self) -> None:
-        """Raise ConfigError when the time is over."""
-        if time.process_time() > self._end:
-            raise ConfigError(f"it takes more than {self._limits.seconds:g} s of CPU time to read")
-
-    def count(self) -> None:
-        """One event more. Raises ConfigError when they are too many, or the time is over."""
-        self._left -= 1
-        if self._left % EVENTS_BETWEEN_LOOKS == 0:
-            if self._left <= 0:
-                raise ConfigError(f"it has more than {self._limits.events:,} events")
-            self.look()
 
 
 def interval(start: object, duration: object) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -74,8 +74,8 @@ class Profile:
     """Time on the GPU in all other kernels."""
     gpus: frozenset[str] = frozenset()
     """Names of the GPUs; empty = the file does not say."""
-    timeline: Timeline | None = None
-    """When it all ran; None where the format does not say."""
+    timelines: tuple[Timeline, ...] = ()
+    """When it all ran, by process; none where the format does not say."""
 
 
 class ProfileReader(Protocol):
@@ -169,14 +169,14 @@ class KernelTally:
             sums.flops[precision] = sums.flops.get(precision, 0) + more
 
     def profile(
-        self, format_: str, gpus: frozenset[str] = frozenset(), timeline: Timeline | None = None
+        self, format_: str, gpus: frozenset[str] = frozenset(), timelines: Sequence[Timeline] = ()
     ) -> Profile:
         """All that was added."""
         launches = (
             KernelLaunches(kernel, each.number, each.seconds, gemm, why, each.flops)
             for (kernel, gemm, why), each in self._kinds.items()
         )
-        return Profile(format_, tuple(launches), self._other_seconds, gpus, timeline)
+        return Profile(format_, tuple(launches), self._other_seconds, gpus, tuple(timelines))
 
 
 @dataclass(slots=True)

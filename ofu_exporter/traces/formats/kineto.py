@@ -201,7 +201,7 @@ class _Trace:
                 product = SEVERAL
             gemm, why = (product, "") if isinstance(product, Gemm) else (None, product)
             self._tally.add(kernel.name, kernel.seconds, gemm=gemm, why=why)
-        return self._tally.profile("kineto", frozenset(self._gpus), self.timeline)
+        return self._tally.profile("kineto", frozenset(self._gpus), [self.timeline])
 
     def _owner(self, kernel: _Kernel) -> int | None:
         if kernel.operator is not None or kernel.correlation is None:

@@ -6,7 +6,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile
 from ofu_exporter.traces.timeline import LONGEST_NAME, MOST_NAMES, Timeline, interval
-from ofu_exporter.values.trace import UNLIMITED, TraceLimits
+from ofu_exporter.values.trace import MOST_RANKS, UNLIMITED, TraceLimits
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 
@@ -31,14 +31,14 @@ _MODELS = "SELECT id, name FROM TARGET_INFO_GPU WHERE TYPEOF(name) = 'text' LIMI
 _IDS = "streamId, correlationId"
 _NEEDED = {"start", "end", "deviceId", "streamId", "correlationId"}
 _RAN = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": f"SELECT deviceId, demangledName, start, end, {_IDS} FROM "
+    "CUPTI_ACTIVITY_KIND_KERNEL": f"SELECT {{}}, deviceId, demangledName, start, end, {_IDS} FROM "
     "CUPTI_ACTIVITY_KIND_KERNEL",
-    "CUPTI_ACTIVITY_KIND_MEMCPY": "SELECT deviceId, copyKind + 100 * (srcKind = 0 OR dstKind = 0), "
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "SELECT {}, deviceId, copyKind + 100 * (srcKind = 0 OR dstKind = 0), "
     f"start, end, {_IDS} FROM CUPTI_ACTIVITY_KIND_MEMCPY",
-    "CUPTI_ACTIVITY_KIND_MEMSET": f"SELECT deviceId, 'Memset (Device)', start, end, {_IDS} "
+    "CUPTI_ACTIVITY_KIND_MEMSET": f"SELECT {{}}, deviceId, 'Memset (Device)', start, end, {_IDS} "
     "FROM CUPTI_ACTIVITY_KIND_MEMSET",
 }
-"""What ran on GPUs, by table. Memory of kind 0 is not pinned."""
+"""What ran on GPUs, by table, behind the process. Memory of kind 0 is not pinned."""
 _COPIES = {
     1: "Memcpy HtoD (Pinned -> Device)",
     2: "Memcpy DtoH (Device -> Pinned)",
@@ -50,15 +50,18 @@ _COPIES = {
 _DID = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": (
         {"globalTid", "nameId", "start", "end", "correlationId"},
-        "SELECT globalTid, NULL, nameId, start, end, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
+        "SELECT {}, globalTid, NULL, nameId, start, end, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
     ),
     "NVTX_EVENTS": (
         {"globalTid", "text", "textId", "start", "end"},
-        f"SELECT globalTid, SUBSTR(text, 1, {LONGEST_NAME}), textId, start, end, NULL FROM NVTX_EVENTS "
+        f"SELECT {{}}, globalTid, SUBSTR(text, 1, {LONGEST_NAME}), textId, start, end, NULL FROM NVTX_EVENTS "
         "WHERE end IS NOT NULL",
     ),
 }
 """What the host did: calls, and ranges of NVTX. Columns by table, and the query."""
+_PROCESS = "globalPid"
+_PROCESS_OF = "{} >> 24"
+"""Of the column of a process, or of a thread, whose number is in the lower bits."""
 _NAMED = "CUPTI_ACTIVITY_KIND_KERNEL"
 """Of what ran, the only table with ids of names."""
 _VERSION = re.compile(r"_v\d+$")
@@ -90,8 +93,8 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
         gpus: frozenset[str] = frozenset()
         if "TARGET_INFO_GPU" in tables:
             gpus = frozenset(name for (name,) in database.execute(_GPUS))
-        timeline = _timeline(database, names, tables, limits)
-    return tally.profile("nsys_sqlite", gpus, timeline)
+        timelines = _timelines(database, names, tables, limits)
+    return tally.profile("nsys_sqlite", gpus, [*timelines])
 
 
 def _names(database: sqlite3.Connection) -> NameOf:
@@ -105,36 +108,57 @@ def _names(database: sqlite3.Connection) -> NameOf:
     return name_of
 
 
-def _timeline(
+class _Processes(dict[int, Timeline]):
+    """By process: each counts its launches from 1, and its GPUs from 0."""
+
+    def __init__(self, limits: TraceLimits) -> None:
+        super().__init__()
+        self._limits = limits
+
+    def __missing__(self, process: int) -> Timeline:
+        if len(self) >= MOST_RANKS:
+            raise ConfigError(f"it has more than {MOST_RANKS:,} processes with a GPU")
+        self[process] = timeline = Timeline(self._limits, next(iter(self.values()), None))
+        return timeline
+
+
+def _timelines(
     database: sqlite3.Connection, names: NameOf, tables: set[str], limits: TraceLimits
-) -> Timeline | None:
-    """When it all ran; None for an export that lacks columns of that."""
-    timeline = Timeline(limits)
-    for table, query in _RAN.items():
-        if table in tables:
-            if not _columns(database, table) >= _NEEDED:
-                return None
-            of_table = names if table == _NAMED else _copied
-            _add_what_ran(timeline, database.execute(query), of_table)
+) -> Collection[Timeline]:
+    """When it all ran; none for an export that lacks columns of that."""
+    processes = _Processes(limits)
+    columns = {each: _columns(database, each) for each in (*_RAN, *_DID) if each in tables}
+    ran = [each for each in _RAN if each in columns]
+    if not all(columns[each] >= _NEEDED for each in ran):
+        return ()
+    is_told_apart = all(_PROCESS in columns[each] for each in ran)
+    process, of_thread = (
+        _PROCESS_OF.format(each) if is_told_apart else "0" for each in (_PROCESS, "globalTid")
+    )
+    for table in ran:
+        of_table = names if table == _NAMED else _copied
+        _add_what_ran(processes, database.execute(_RAN[table].format(process)), of_table)
     for table, (needed, query) in _DID.items():
-        if table in tables and _columns(database, table) >= needed:
-            _add_what_the_host_did(timeline, database.execute(query), names)
+        if columns.get(table, set()) >= needed:
+            _add_what_the_host_did(processes, database.execute(query.format(of_thread)), names)
     for number, name in database.execute(_MODELS) if "TARGET_INFO_GPU" in tables else ():
-        timeline.models[_whole(number)] = name
-    return timeline
+        for timeline in processes.values():
+            timeline.models[_whole(number)] = name
+    return processes.values()
 
 
-def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor, names: NameOf) -> None:
-    for gpu, name, start, end, stream, correlation in rows:
+def _add_what_ran(processes: _Processes, rows: sqlite3.Cursor, names: NameOf) -> None:
+    for process, gpu, name, start, end, stream, correlation in rows:
         if (times := _times(start, end)) and (named := names(name)) is not None:
             ids = _whole(stream), _whole(correlation)
-            timeline.add_event(_whole(gpu), named, times, ids, -1.0)
+            processes[_whole(process)].add_event(_whole(gpu), named, times, ids, -1.0)
 
 
-def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor, names: NameOf) -> None:
-    for thread, text, id_, start, end, correlation in rows:
+def _add_what_the_host_did(processes: _Processes, rows: sqlite3.Cursor, names: NameOf) -> None:
+    for process, thread, text, id_, start, end, correlation in rows:
+        timeline = processes.get(_whole(process))
         name = names(id_) if text is None else text
-        if isinstance(name, str) and (times := _times(start, end)):
+        if timeline is not None and isinstance(name, str) and (times := _times(start, end)):
             call = None if correlation is None else _whole(correlation)
             timeline.did(_whole(thread), _VERSION.sub("", name), times, call)
             timeline.step(name, times)

@@ -249,6 +249,5 @@ def test_events_without_times_count_as_events_too(event: str, tmp_path: Path) ->
 def test_a_rank_that_cannot_be_is_not_known(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('{"traceEvents": [], "distributedInfo": {"rank": 1%s}}' % ("0" * 4000))
-    timeline = formats.read(path).timeline
-    assert timeline is not None
+    (timeline,) = formats.read(path).timelines
     assert timeline.rank is None

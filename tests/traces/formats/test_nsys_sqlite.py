@@ -140,8 +140,8 @@ def test_long_names_are_read_once_and_cut(tmp_path: Path, monkeypatch: pytest.Mo
     found = formats.read(path)
     assert sorted(each.number for each in found.launches) == [1, 10_000, 10_000]
     assert max(len(each.kernel) for each in found.launches) == 2000
-    assert found.timeline is not None
-    assert len(found.timeline.names.texts) <= 4
+    (timeline,) = found.timelines
+    assert len(timeline.names.texts) <= 4
 
 
 @pytest.mark.slow
@@ -164,9 +164,10 @@ def test_an_interrupt_ends_a_long_reading(slow: Path) -> None:
     assert (reading.returncode, errors) == (1, "\nAborted!\n")
 
 
-def exported(maker: Maker, path: Path) -> Path:
-    """What Nsight Systems would have exported of the same run, with the columns that its documentation has of these
-    tables: times in nanoseconds, names by number, calls with their version."""
+def exported(path: Path, *makers: Maker) -> Path:
+    """What Nsight Systems would have exported of the same processes, with the columns that its documentation has of
+    these tables: times in nanoseconds, names by number, calls with their version, a process as its number above 24
+    bits, which in a thread's are its own number. Each process sees one GPU."""
     names: dict[str, int] = {}
 
     def numbered(name: str) -> int:
@@ -175,23 +176,25 @@ def exported(maker: Maker, path: Path) -> Path:
     with closing(sqlite3.connect(path)) as made, made:
         made.executescript(
             "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);"
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, demangledName);"
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, correlationId, copyKind, srcKind,"
-            " dstKind);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, globalPid, deviceId, streamId, correlationId,"
+            " demangledName);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, globalPid, deviceId, streamId, correlationId,"
+            " copyKind, srcKind, dstKind);"
             "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);"
             "CREATE TABLE NVTX_EVENTS (start, end, globalTid, text, textId);"
         )
-        for event in maker.events:
-            start, args = round(event["ts"] * 1e3), event["args"]
+        for number, event in ((n, each) for n, maker in enumerate(makers) for each in maker.events):
+            start, args, process = round(event["ts"] * 1e3), event["args"], 1000 + number << 24
             row: tuple[Any, ...]
             place: tuple[Any, ...]
-            end, thread = start + round(event["dur"] * 1e3), event["tid"]
+            end, thread = start + round(event["dur"] * 1e3), process + event["tid"]
+            ran = (start, end, process, 0)
             if event["cat"] == "kernel":
-                place = (0, args["stream"], args["correlation"], numbered(event["name"]))
-                table, row = "CUPTI_ACTIVITY_KIND_KERNEL", (start, end, *place)
+                place = (args["stream"], args["correlation"], numbered(event["name"]))
+                table, row = "CUPTI_ACTIVITY_KIND_KERNEL", (*ran, *place)
             elif event["cat"] == "gpu_memcpy":
-                place = (0, args["stream"], args["correlation"], 1, 1, 2)
-                table, row = "CUPTI_ACTIVITY_KIND_MEMCPY", (start, end, *place)
+                place = (args["stream"], args["correlation"], 1, 1, 2)
+                table, row = "CUPTI_ACTIVITY_KIND_MEMCPY", (*ran, *place)
             elif event["cat"] == "cuda_runtime":
                 place = (thread, args["correlation"], numbered(event["name"] + "_v7000"))
                 table, row = "CUPTI_ACTIVITY_KIND_RUNTIME", (start, end, *place)
@@ -211,7 +214,7 @@ def test_an_export_says_the_same_of_the_time_as_a_trace_of_pytorch(
     maker = planted.job(kind, planted.PLANTS[kind], 5000.0, seed=1).maker
     (there, _), (here, _) = (
         job.read([path])
-        for path in (maker.write(tmp_path / "a.json"), exported(maker, tmp_path / "a.sqlite"))
+        for path in (maker.write(tmp_path / "a.json"), exported(tmp_path / "a.sqlite", maker))
     )
     (wanted,), (rank,) = there.ranks, here.ranks
     assert rank.parts == pytest.approx(wanted.parts, abs=1e-4)
@@ -222,3 +225,27 @@ def test_an_export_says_the_same_of_the_time_as_a_trace_of_pytorch(
     )
     assert idle == pytest.approx(wanted_idle, abs=1e-4)
     assert [each.finding for each in here.findings] == [each.finding for each in there.findings]
+
+
+def test_processes_of_one_export_are_told_apart(tmp_path: Path) -> None:
+    """Each has launches, and a GPU, of the same numbers, and a cause of its own."""
+    kinds = ("data_loader", "synchronisation")
+    makers = [planted.job(kind, planted.PLANTS[kind], 5000.0, seed=1).maker for kind in kinds]
+    apart = [
+        job.read([exported(tmp_path / f"{n}.sqlite", maker)])[0].ranks[0]
+        for n, maker in enumerate(makers)
+    ]
+    together, _ = job.read([exported(tmp_path / "rank0.sqlite", *makers)])
+    assert together.ranks == tuple(apart)
+
+
+def test_an_export_of_no_end_of_processes_is_refused(tmp_path: Path) -> None:
+    path = exported(tmp_path / "many.sqlite")
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000) "
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("INSERT INTO StringIds VALUES (1, 'gemm')")
+        made.execute(
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL {many} SELECT i, i + 1, i << 24, 0, 7, 1, 1 FROM n"
+        )
+    with pytest.raises(ConfigError, match=r"many\.sqlite.* more than 1,024 processes with a GPU"):
+        formats.read(path)
