@@ -75,8 +75,9 @@ class Job:
         return JobKey(self.scheduler, self.job_id)
 
     def is_same_run(self, other: Job) -> bool:
-        """Whether the two may be the same run. A run whose uid is not known yet may be any run."""
-        return self.key == other.key and not is_another_run(self.uid, other.uid)
+        """Whether the two may be the same run. A run whose uid is not known yet may be any run of its user."""
+        is_same = self.key == other.key and not self.is_anothers(other)
+        return is_same and not is_another_run(self.uid, other.uid)
 
     def is_anothers(self, other: Job) -> bool:
         """Whether the two have one id and belong to two users: nothing of the one is the other's."""

@@ -29,6 +29,18 @@ def test_an_id_that_another_user_gets_is_another_job() -> None:
     assert job.utilization_seconds == pytest.approx(20.0 * 0.1 * CLOCK)
 
 
+def test_a_gpu_that_goes_on_to_another_user_under_the_same_id_is_credited_to_that_job() -> None:
+    """A Deployment has one name and no uid, whoever's its pods are."""
+    node = Node(1)
+    chat = Job("kubernetes", "ns/chat", user="ada")
+    node.give(0.0, whole(chat, "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0, whole(replace(chat, user="bob"), "0"))
+    node.run(10.0, 30.0)
+    assert node.job("ns/chat").held_seconds == pytest.approx(20.0)
+    assert node.job("ns/chat").observed_seconds == pytest.approx(20.0)
+
+
 def test_a_job_whose_user_is_not_known_yet_goes_on() -> None:
     node = Node(1)
     node.give(0.0, whole(replace(A, user="", uid="1"), "0"))
