@@ -26,7 +26,7 @@ def left_state(writer: StateWriter | None, reports: ReportBook, feeds: Feeds) ->
     jobs = [resumed_job(job, now) for job in saved.jobs]
     for job, state in zip(saved.jobs, jobs, strict=True):
         if job.reported is not None:
-            reports.resume(state.job.key, job.uid, job.reported)
+            reports.resume(state.job.key, job.uid, job.reported, state.began)
             reports.lines.resume(state.job, job.reported.progress)
     feeds.resume(saved.served)
     _log_gap(saved.watched_until)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
-from ofu_exporter.reports.entry import Entry, Policy, Receipt, resumed_entry
+from ofu_exporter.reports.entry import Entry, Policy, Receipt, new_entry, resumed_entry
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport, ModelBody
 from ofu_exporter.reports.owner import KnownOwners, Owner, ReportKey, UnownedKey, owner_of
 from ofu_exporter.reports.reported_model import KeptModel, keep_model
@@ -66,10 +66,10 @@ class ReportBook:
         self.rejected: Counter[str] = Counter()
         """Reports that were refused, by reason."""
 
-    def resume(self, key: JobKey, run: str, reported: Reported) -> None:
-        """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
+    def resume(self, key: JobKey, run: str, reported: Reported, began: float | None = None) -> None:
+        """Continue with what an earlier agent knew of a job; `run` is its uid, `began` when its record began."""
         now = Instant(self._clock(), self._unix())
-        self._entries[key] = resumed_entry(key.job_id, run, reported, now)
+        self._entries[key] = resumed_entry(key.job_id, run, began, reported, now)
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
         """Take in a report and compare it with OFU. Raises ReportError."""
@@ -122,7 +122,7 @@ class ReportBook:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
                 with self._lock:
-                    entry = self._follow_run(owner) or Entry(owner.run)
+                    entry = self._follow_run(owner) or new_entry(owner)
                     entry.outcomes[error.reason.value] += 1
                     self._entries[owner.key] = entry
             raise
@@ -169,11 +169,17 @@ class ReportBook:
             if sum(isinstance(key, UnownedKey) for key in self._entries) >= MOST_UNOWNED:
                 detail = f"{MOST_UNOWNED} jobs without a GPU here have reported already"
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
-        return Entry(owner.run)
+        return new_entry(owner)
 
     def _follow_run(self, owner: Owner) -> Entry | None:
-        """Bring the entry of a job to its current run, which goes on with the sums of earlier ones, and return it."""
+        """Bring the entry of a job to its current run, which goes on with the sums of earlier ones, and return it.
+
+        That of another job of this id is forgotten.
+        """
         entry = self._entries.get(owner.key)
+        if entry is not None and not entry.is_of(owner):
+            del self._entries[owner.key]
+            return None
         if entry is not None:
             entry = self._entries[owner.key] = entry.of_run(owner, self._unix())
         return entry
@@ -204,7 +210,7 @@ class ReportBook:
         owner = receipt.owner
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry is a new one.
-            entry = self._follow_run(owner) or Entry(owner.run)
+            entry = self._follow_run(owner) or new_entry(owner)
             return entry.answer(receipt, self.policy, self._unix())
 
     def reviewed(self, snapshot: Snapshot) -> Snapshot:
@@ -252,6 +258,7 @@ class ReportBook:
         for key, pod in pods:
             if not self._entries[pod].run:
                 entry = self._entries.pop(pod)
+                entry.began = None
                 of_job = self._entries.get(key)
                 self._entries[key] = entry if of_job is None else of_job.add(entry)
 

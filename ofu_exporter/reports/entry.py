@@ -131,6 +131,8 @@ class Entry:
     """Unix time up to which the job has reported."""
     heard_at: float = 0.0
     """Monotonic time of the last report."""
+    began: float | None = None
+    """When the job's record began (Unix time), which names it; None where that is not known yet."""
     horizon: Compared = NOTHING_COMPARED
     divergence: Divergence | None = None
     """Divergence over the horizon."""
@@ -235,17 +237,23 @@ class Entry:
             Coverage(life=self.coverage.total),
             Counter(self.outcomes),
             heard_at=self.heard_at,
+            began=self.began,
             progress=restarted(self.progress),
             adjusted=self.adjusted,
             finding_seconds=dict(self.finding_seconds),
             traced_seconds=self.traced_seconds,
         )
 
+    def is_of(self, owner: Owner) -> bool:
+        """Whether it is not of another job of the same id, whose record was another one."""
+        return owner.view is None or self.began in (None, owner.view.began)
+
     def of_run(self, owner: Owner, now: float) -> Entry:
         """The entry of the job's current run, which goes on with the sums of earlier ones (Unix time)."""
         entry = self.next_run(owner.run) if is_another_run(self.run, owner.run) else self
         entry.run = owner.run or entry.run
         if owner.view is not None:
+            entry.began = owner.view.began
             entry.note_starts(owner.view, now)
         return entry
 
@@ -316,7 +324,13 @@ class Entry:
         )
 
 
-def resumed_entry(job_id: str, run: str, reported: Reported, now: Instant) -> Entry:
+def new_entry(owner: Owner) -> Entry:
+    return Entry(owner.run, began=owner.view.began if owner.view else None)
+
+
+def resumed_entry(
+    job_id: str, run: str, began: float | None, reported: Reported, now: Instant
+) -> Entry:
     """What an earlier agent knew of a job; `run` is the job's uid."""
     until = None if reported.last is None else now.at_unix(reported.last).monotonic
     adjusted = reported.adjusted
@@ -335,6 +349,7 @@ def resumed_entry(job_id: str, run: str, reported: Reported, now: Instant) -> En
         peak_flops=reported.peak_flops,
         at=reported.last,
         heard_at=now.monotonic,
+        began=began,
         adjusted=adjusted,
         trace=reported.trace,
         progress=reported.progress or Progress(),

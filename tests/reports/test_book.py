@@ -353,6 +353,28 @@ def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
     assert after.settled.gpu_seconds == pytest.approx(known + 2 * 30)
 
 
+@pytest.mark.parametrize("is_another_agent", [False, True])
+def test_a_job_of_another_user_under_the_same_id_goes_on_with_nothing(
+    desk: Desk, is_another_agent: bool
+) -> None:
+    desk.every(30.0, 4, mfu=0.4, step=7)
+    desk.show()
+    if is_another_agent:
+        left = totals_of(desk.job(), "n1", simulated=False).reported
+        assert left is not None
+        desk.book = desk.opened()
+        desk.book.resume(A.key, A.uid, left, desk.job().began)
+    desk.give(replace(A, user="eve"), "0", "1")
+    assert desk.job().reports is None
+    desk.run(30.0)
+    desk.report(mfu=0.9)
+    desk.run(70.0)
+    after = desk.job().reports
+    assert after is not None
+    assert (after.outcomes, after.progress) == ({"accepted": 1}, None)
+    assert after.settled.gpu_seconds == after.total.gpu_seconds == pytest.approx(2 * 30)
+
+
 def test_what_an_earlier_agent_knew_waits_for_its_job(desk: Desk) -> None:
     left = totals_of(desk.job(), "n1", simulated=False)
     desk.report(mfu=0.4)
