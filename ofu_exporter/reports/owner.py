@@ -65,9 +65,10 @@ class Owner:
 
 
 def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
-    """A job with the GPUs that it has, or had when it has ended."""
+    """A job with the GPUs that it has, or that its last run had when it has ended."""
     if view.ended is not None:
-        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in view.usage)
+        had = {key for key, usage in view.usage.items() if usage.in_last_run}
+        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
     else:
         gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
     return Owner(view.job.key, view, gpus, frozenset(gpu.gpu.name for gpu in snapshot.gpus))

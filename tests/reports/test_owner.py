@@ -43,7 +43,10 @@ def test_a_job_that_runs_has_the_gpus_that_it_holds_now() -> None:
 
 
 def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
-    assert indices(owner_of(replace(VIEW, ended=8.0), PAGE)) == ["0", "1"]
+    ended = replace(VIEW, ended=8.0)
+    assert indices(owner_of(ended, PAGE)) == ["0", "1"]
+    earlier = {gpu(0).key: replace(USAGE[gpu(0).key], in_last_run=False)}
+    assert indices(owner_of(replace(ended, usage=USAGE | earlier), PAGE)) == ["1"]
 
 
 def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
