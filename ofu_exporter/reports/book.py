@@ -268,7 +268,7 @@ class ReportBook:
         An entry that an earlier agent left waits until its job is seen.
         """
         keys = {view.job.key for view in snapshot.jobs}
-        owned = {job_id for _, job_id in keys}
+        owned = {name for each in snapshot.jobs for name in (each.job.job_id, *each.job.aliases)}
         for key, entry in [*self._entries.items()]:
             gone = key not in keys and snapshot.at - entry.heard_at > GRACE_SECONDS
             if (key.job_id in owned) if isinstance(key, UnownedKey) else gone:

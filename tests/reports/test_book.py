@@ -435,10 +435,11 @@ def test_ten_thousand_job_ids_are_kept_by_none() -> None:
     assert desk.report(mfu=0.4).mfu == 0.4
 
 
-def test_a_job_that_gets_its_first_gpu_begins_anew(desk: Desk) -> None:
+@pytest.mark.parametrize("name", [B.job_id, "ns/pod-0"])
+def test_a_job_that_gets_its_first_gpu_begins_anew(desk: Desk, name: str) -> None:
     desk.book = desk.opened(KEEPING)
-    receipt = desk.book.take(said("2", mfu=0.4), anybody)
-    desk.node.give(120.0, whole(A, "0"), whole(B, "1"))
+    receipt = desk.book.take(said(name, mfu=0.4), anybody)
+    desk.node.give(120.0, whole(A, "0"), whole(replace(B, aliases=("ns/pod-0",)), "1"))
     desk.run(5.0)
     assert desk.shown.unowned_reports == ()
     answer = desk.book.answer(receipt)  # it was taken in before, and is answered now
