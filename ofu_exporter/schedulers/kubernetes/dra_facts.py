@@ -45,9 +45,8 @@ class DraFacts:
             self.uuids = self.uuids if uuids is None else uuids
         for claim in sorted(claims - self._admin.keys() - {("", "")}):
             admin = self._ask("claims", lambda claim=claim: admin_devices(get, claim))  # type: ignore[misc]
-            if admin is None:
-                return  # the next round asks again
-            self._admin[claim] = admin
+            if admin is not None:  # else the next round asks again
+                self._admin[claim] = admin
 
     def _ask(self, what: str, question: Callable[[], AnswerT]) -> AnswerT | None:
         try:

@@ -49,3 +49,19 @@ def test_a_claim_is_asked_for_until_it_is_read_and_then_no_more() -> None:
     for held in ({}, pods):
         facts.learn(get, held)
     assert len(asked) == 3, "another claim may have its name now"
+
+
+def test_a_claim_that_is_refused_costs_no_other_claim_what_is_said_of_it() -> None:
+    def get(path: str) -> object:
+        if "/namespaces/closed/" in path:
+            raise SchedulerError(SchedulerReason.NO_PERMISSION, "403")
+        result = {"driver": "gpu.nvidia.com", "device": "gpu-0", "adminAccess": True}
+        return {"status": {"allocation": {"devices": {"results": [result]}}}}
+
+    pods = {
+        (space, "p"): GpuPod(allotted={Allotted("gpu-0", "uid", (space, "claim"))})
+        for space in ("closed", "monitoring")
+    }
+    facts = DraFacts("", Counter())
+    facts.learn(get, pods)
+    assert facts.holders(pods).keys() == {("closed", "p")}
