@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 GAP_SHARE = 0.05
 """A gap that no call covers ends an interval when it is more than this share of a usual interval."""
-SET_BACK_SECONDS = 5.0
-"""A call that is more than this before the last one comes after somebody has set the clock back. Of two threads, the
-one whose call is earlier may come a little later."""
+SET_BACK_SECONDS = 60.0
+"""A call that is more than this before the last one comes after somebody has set the clock back. Of two threads, or of
+the lines of two hosts in one log, the earlier one may come a little later."""
 
 
 class NotUsable(ValueError):
