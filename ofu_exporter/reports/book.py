@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.ownership.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
-from ofu_exporter.reports.entry import Entry, Policy, Receipt, new_entry, resumed_entry
+from ofu_exporter.reports.entry import Entry, Policy, Receipt
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport, ModelBody
+from ofu_exporter.reports.new_entries import new_entry, resumed_entry
 from ofu_exporter.reports.owner import KnownOwners, Owner, ReportKey, UnownedKey, owner_of
 from ofu_exporter.reports.reported_model import KeptModel, keep_model
 from ofu_exporter.reports.run_lines import RunLines
