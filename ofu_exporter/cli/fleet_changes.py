@@ -56,7 +56,7 @@ FORMATS = ("text", "json", "markdown")
     default="text",
     show_default=True,
 )
-@option("--rows", "Most rows of a table in text.", default=20, show_default=True)
+@option("--rows", "Most rows of a table in text.", click.IntRange(1), default=20, show_default=True)
 @OUTPUT
 def changes(
     format_: str,

@@ -36,6 +36,14 @@ def report(prometheus: Prometheus) -> ChangesReport:
     return ChangesReport.model_validate_json(result.stdout)
 
 
+def test_fewer_rows_than_one_are_refused_as_a_report_refuses_them() -> None:
+    """Of -1 a table would show all rows but the last."""
+    for command in ("changes", "report"):
+        asked = ["fleet", command, "--prometheus", "http://127.0.0.1:1", "--rows", "-1"]
+        result = CliRunner().invoke(cli, asked)
+        assert (result.exit_code, "x>=1" in result.output) == (2, True), command
+
+
 def of(report: ChangesReport, kind: str) -> list[ChangeRow]:
     rows = [row for row in report.changes if row.kind == kind and row.sure]
     return sorted(rows, key=lambda row: row.at)
