@@ -332,8 +332,8 @@ class FleetHistory:
 
     def away(self, hour: int, cluster: str, share: float) -> float:
         """Of the share of an hour in which a node was not seen, the part in which anything of its cluster was."""
-        known = self.covered.get((cluster, hour), 0.0) if self.covered else 1.0
-        return max(0.0, share + known - 1.0)
+        covered = self.covered.get((cluster, hour), 0.0) if self.covered else 1.0
+        return max(0.0, share + covered - 1.0)
 
     def add_absent(self, hour: int, cluster: str, model: str, gpus: float, share: float) -> None:
         """GPUs that were there and not seen: what `gpus` has of an hour is of the covered part alone."""

@@ -140,7 +140,7 @@ class _Pages:
         together = self._queries.together
         for answers in self._stepped("engines of dcgm-exporter", [*together.values()]):
             for reason, answer in zip(together, answers, strict=True):
-                for _, gpus, value in self._of_known_hours(answer):
+                for _, gpus, value in self._of_read_hours(answer):
                     if gpus.worker:
                         sums = self._history.progress.setdefault(gpus.worker, ProgressSums())
                         sums.add(reason, value * gpus.share)
@@ -156,10 +156,10 @@ class _Pages:
         ):
             yield hour, gpus[number], value
 
-    def _of_known_hours(self, answer: list[Series]) -> Iterator[tuple[int, _Gpus, float]]:
+    def _of_read_hours(self, answer: list[Series]) -> Iterator[tuple[int, _Gpus, float]]:
         """The same of hours whose GPU-hours could be read: what is a part of them is of no others."""
-        known = self._history.raw
-        return (each for each in self._by_hour(answer) if (each[1].cluster, each[0]) in known)
+        read = self._history.raw
+        return (each for each in self._by_hour(answer) if (each[1].cluster, each[0]) in read)
 
     def _add_doubts(
         self, observed: list[Series], active: list[Series], spread: list[Series]
@@ -246,7 +246,7 @@ class _Pages:
                 lambda: [0.0] * len(losses)
             )
             for number, answer in enumerate(answers):
-                for hour, gpus, value in self._of_known_hours(answer):
+                for hour, gpus, value in self._of_read_hours(answer):
                     gpu_hours = gpus.hours("utilized" if number == 1 else "observed", value)
                     if gpu_hours is not None and gpus.worker is not None:
                         sums[hour, gpus.worker][number] += gpu_hours

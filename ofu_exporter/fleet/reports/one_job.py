@@ -140,9 +140,8 @@ def _read_earlier(reader: ChunkReader, history: FleetHistory, job: JobHistory) -
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
     earlier = _ids(reader, history.span, ",".join(same)) - {job.key.job_id}
     if earlier:
-        ids = sorted(
-            earlier, key=lambda each: (len(each), each)
-        )  # the shorter number is the earlier
+        # Of two numbers the shorter one is the earlier.
+        ids = sorted(earlier, key=lambda each: (len(each), each))
         wanted = f"{any_of('job_id', ids[-10 * MOST_EARLIER :])},{same[0]}"
         others = read_history(reader, *history.span, wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
