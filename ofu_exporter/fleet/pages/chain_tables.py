@@ -83,8 +83,10 @@ def progress_section(
     """
     by = by if by in ("user", "account") else "job"
     named = [row for row in rows if row.by == by][:MOST_CHAIN_ROWS]
+    user: Column[ProgressRow] = ("user", LEFT, lambda row: row.user)
     columns: list[Column[ProgressRow]] = [
         (by, LEFT, lambda row: "all jobs" if row.by == "all" else _name(row)),
+        *([user] if by == "job" else []),
         ("GPU-hours", RIGHT, lambda row: hours(row.held_gpu_hours)),
         *((reason.words, RIGHT, _share_of(reason)) for reason in NoProgress),
         ("cost of these", RIGHT, lambda row: money(row.lost_cost, currency)),

@@ -99,7 +99,7 @@ def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
         yield ReportSection("By size of job", table(_SIZES, report.sizes))
     title, every = f"Jobs ({len(report.jobs):,}), by GPU-hours", lines(report)
     jobs = table(_jobs(report.currency), every[:most_rows])
-    jobs = jobs._replace(ids=[anchor(row) for row in every[:most_rows]])
+    jobs = jobs._replace(ids=[anchor(report, row) for row in every[:most_rows]])
     yield ReportSection(title, jobs, others(every, most_rows), anchor=JOBS)
 
 

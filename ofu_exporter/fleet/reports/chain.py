@@ -114,14 +114,15 @@ def progress_rows(jobs: Sequence[JobProgress]) -> list[ProgressRow]:
     """All jobs, and these by user, by account and one by one, those that lost most first."""
     if not any(job.lost for job in jobs):
         return []
-    rows = [_row("all", ("", ""), jobs)]
+    rows = [_row("all", ("", "", ""), jobs)]
     kinds: tuple[Literal["user", "account", "job"], ...] = ("user", "account", "job")
     for by in kinds:
-        named: dict[tuple[str, str], list[JobProgress]] = defaultdict(list)
+        named: dict[tuple[str, str, str], list[JobProgress]] = defaultdict(list)
         for job in jobs:
-            if row := job.row:
-                name = (row.cluster, row.job_id) if by == "job" else ("", getattr(row, by))
-                named[name].append(job)
+            if (row := job.row) and by == "job":  # an id may be of several users
+                named[row.cluster, row.job_id, row.user].append(job)
+            elif row:
+                named["", getattr(row, by), ""].append(job)
         of_kind = [_row(by, name, members) for name, members in sorted(named.items())]
         rows += sorted(of_kind, key=lambda row: -no_progress_hours(row))
     return rows
@@ -133,7 +134,9 @@ def no_progress_hours(row: ProgressRow) -> float:
 
 
 def _row(
-    by: Literal["all", "user", "account", "job"], name: tuple[str, str], jobs: Sequence[JobProgress]
+    by: Literal["all", "user", "account", "job"],
+    name: tuple[str, str, str],
+    jobs: Sequence[JobProgress],
 ) -> ProgressRow:
     held_hours, watched = sum(job.held for job in jobs), sum(job.sums.held for job in jobs)
     are_watched = any(job.lost for job in jobs)
@@ -152,6 +155,7 @@ def _row(
         by=by,
         cluster=name[0],
         name=name[1],
+        user=name[2],
         held_gpu_hours=held_hours,
         watched_ratio=min(1.0, watched / held_hours) if held_hours else None,
         together_gpu_hours=sum(job.together for job in jobs) if are_watched else None,

@@ -36,6 +36,7 @@ class ProgressRow(ResultRow):
     by: Literal["all", "user", "account", "job"]
     cluster: str = Field(description="Of a job; else empty.")
     name: str = Field(description="Empty for all jobs, and for those without this name.")
+    user: str = Field(default="", description="Of a job; else empty.")
     held_gpu_hours: float
     watched_ratio: float | None = Field(
         description="Share of these of which is known what the engines of the job's GPUs did."

@@ -72,13 +72,19 @@ def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[Gr
     """One row for each name, those with most held GPU-hours first."""
     named: dict[str | None, list[RatedJob]] = defaultdict(list)
     for job in jobs:
-        name = job.row.shown_name if by == "job" else getattr(job.row, by)
+        name = _job_name(job) if by == "job" else getattr(job.row, by)
         named[name or None].append(job)
     rows = [
         group_row(NOT_KNOWN if name is None else name, members, target, is_named=name is not None)
         for name, members in named.items()
     ]
     return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name, row.is_named))
+
+
+def _job_name(job: RatedJob) -> str:
+    """Its id, with the user where another user's job had it before."""
+    user = job.history.key.user
+    return f"{job.row.shown_name} of {user}" if user else job.row.shown_name
 
 
 Pairs = Sequence[tuple[float, float]]

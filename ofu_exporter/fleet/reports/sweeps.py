@@ -58,12 +58,14 @@ def lines(report: FleetReport) -> list[JobRow | SweepRow]:
     return sorted([*single, *report.sweeps], key=lambda row: (-row.held_gpu_hours, row.job_id))
 
 
-def anchor(row: JobRow | SweepRow) -> str:
+def anchor(report: FleetReport, row: JobRow | SweepRow) -> str:
     """The id of its line on a page, with nothing in it that an address would have to escape."""
-    return "job-" + re.sub(r"[^A-Za-z0-9_.-]", "-", row.shown_name)
+    is_reused = (row.cluster, row.job_id) in report.reused_ids
+    name = f"{row.shown_name}-{row.user}" if is_reused else row.shown_name
+    return "job-" + re.sub(r"[^A-Za-z0-9_.-]", "-", name)
 
 
 def anchor_of(report: FleetReport, row: JobRow) -> str:
     """The id of the line in which a job is."""
     every = {_names(each): each for each in report.sweeps}
-    return anchor(every.get(_names(row), row))
+    return anchor(report, every.get(_names(row), row))

@@ -8,10 +8,11 @@ import pytest
 
 from ofu_exporter.fleet.history.fleet_history import JobSums
 from ofu_exporter.fleet.history.progress_sums import ProgressSums
+from ofu_exporter.fleet.pages.chain_tables import progress_section
 from ofu_exporter.fleet.reports.chain_before import with_changes
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor
 from ofu_exporter.fleet.reports.result import FleetReport
-from tests.fleet.reports.test_fleet_report import history, job, report
+from tests.fleet.reports.test_fleet_report import history, job, of_two_users, report
 
 
 def told(progress: ProgressSums) -> FleetReport:
@@ -45,6 +46,24 @@ def test_of_jobs_that_tell_less_what_they_tell_is_added() -> None:
     assert row.lost_cost == pytest.approx(2 * (40 + 6)), "an H100 costs 2 an hour"
     fleet.progress.clear()
     assert report(fleet).progress == []
+
+
+def test_two_users_jobs_of_one_id_have_a_row_each() -> None:
+    jobs = of_two_users()
+    fleet = history(*jobs)
+    for step, each in enumerate(jobs):
+        fleet.progress[each.key] = ProgressSums(100.0, STEPS, step=step)
+    rows = [row for row in report(fleet).progress if row.by == "job"]
+    assert [(row.cluster, row.name, row.user, row.step) for row in rows] == [
+        ("a", "7", "ada", 0.0),
+        ("a", "7", "bob", 1.0),
+    ]
+    _, table, _ = progress_section(report(fleet).progress, "job", "EUR")
+    assert [tuple(row[:2]) for row in table.rows] == [
+        ("a/7", "ada"),
+        ("a/7", "bob"),
+        ("all jobs", ""),
+    ]
 
 
 def test_the_ratios_multiply_to_the_share_of_the_last_factor() -> None:

@@ -43,6 +43,13 @@ def job(job_id: str, user: str, sums: JobSums, **known: object) -> JobHistory:
     return made
 
 
+def of_two_users() -> list[JobHistory]:
+    """Jobs of one id: ada's, and bob's after it."""
+    first, second = (job("7", user, JobSums(100, 100, 30)) for user in ("ada", "bob"))
+    second.key = second.key._replace(user="bob")
+    return [first, second]
+
+
 HONEST = job("1", "alice", JobSums(80, 80, 32, 60, 25.2, 24.0), verdicts={"agree": 5.0})
 WRONG = job(
     "2",

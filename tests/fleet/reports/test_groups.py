@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.history.fleet_history import JobSums, ModelSums
 from ofu_exporter.fleet.reports.groups import Pairs, agreement, deviation, pearson, sizes
 from ofu_exporter.fleet.reports.result import JobRow
-from tests.fleet.reports.test_fleet_report import DAY, H100, history, job, report
+from tests.fleet.reports.test_fleet_report import DAY, H100, history, job, of_two_users, report
 
 
 def test_days_add_up_to_what_is_installed_and_what_it_costs() -> None:
@@ -55,6 +55,11 @@ def test_of_a_job_of_two_models_no_more_is_free_than_it_left() -> None:
     free_rows = [row for row in report(found).days if row.kind == "free"]
     assert [row.model for row in free_rows] == ["A100", "L4"]
     assert sum(row.gpu_hours for row in free_rows) == pytest.approx(150.5 - 140)
+
+
+def test_two_users_jobs_of_one_id_are_a_group_each() -> None:
+    rows = report(history(*of_two_users()), "job").groups
+    assert [(row.name, row.jobs) for row in rows] == [("a/7", 1), ("a/7 of bob", 1)]
 
 
 RATIOS = st.floats(0.0, 1.0)

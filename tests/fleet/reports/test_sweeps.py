@@ -11,7 +11,7 @@ from ofu_exporter.fleet.pages import report_text
 from ofu_exporter.fleet.pages.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.sweeps import FEWEST, anchor_of, lines
-from tests.fleet.reports.test_fleet_report import history, job, report
+from tests.fleet.reports.test_fleet_report import history, job, of_two_users, report
 
 SIZES = [4.0, 8.0, 8.0]
 
@@ -73,6 +73,12 @@ def test_every_form_for_people_has_one_line_with_the_count() -> None:
     assert ">40<" in row
     assert 'id="job-a-38"' not in html
     assert anchor_of(found, found.jobs[3]) == "job-a-39"
+
+
+def test_two_users_jobs_of_one_id_have_a_place_each_on_the_page() -> None:
+    found = of(*of_two_users())
+    assert re.findall(r'id="(job-[^"]*)"', page(found)) == ["job-a-7-ada", "job-a-7-bob"]
+    assert [anchor_of(found, row) for row in found.jobs] == ["job-a-7-ada", "job-a-7-bob"]
 
 
 def test_what_is_left_out_of_a_table_counts_jobs_and_not_lines() -> None:
