@@ -36,6 +36,8 @@ SPREAD = (
     f" + stdvar_over_time((avg by (cluster, modelName) {_WORKING}){_WITHIN})"
 )
 """Variance of the clock over all looks of an hour at the working GPUs of a model."""
+COVERED = f"count_over_time((count by (cluster) {SM_CLOCK_HZ}){_WITHIN}) / {DCGM_LOOKS}"
+"""Share of the hour of which anything is known of a cluster."""
 _EXPORTED = (
     '(DCGM_FI_DEV_SM_CLOCK{exported_pod!=""} or DCGM_FI_DEV_SM_CLOCK_HERTZ{exported_pod!=""})'
 )

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.chunks import Answers, ChunkReader
 from ofu_exporter.fleet.history.answers import add_up
 from ofu_exporter.fleet.history.dcgm_queries import (
+    COVERED,
     CROWDED,
     PUSHED_ASIDE,
     SHARED,
@@ -108,15 +109,17 @@ class _Pages:
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
-        expressions = [*self._queries.hours, SPREAD, self._queries.size]
+        expressions = [*self._queries.hours, SPREAD, self._queries.size, COVERED]
         for answers in self._stepped("pages of dcgm-exporter", expressions):
-            held, observed, utilized, idle, active, spread, sizes = answers
+            held, observed, utilized, idle, active, spread, sizes, covered = answers
             self._add_doubts(observed, active, spread)
             self._add_hours(
                 {"held": held, "observed": observed, "utilized": utilized, "idle": idle}
             )
             self._add_names(held)
             self._add_sizes(sizes)
+            for hour, gpus, value in self._of_read_hours(covered):
+                self._history.covered[gpus.cluster, hour] = min(1.0, value)
         self._history.remark = f"{ACCURACY} {self._remark()}"
         if self._partless:
             named = first_names(sorted(self._partless), MOST_NAMES)
@@ -212,7 +215,6 @@ class _Pages:
             self._history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
         if name == "held":
             self._history.add_installed(hour, gpus.cluster, gpus.model, gpu_hours)
-            self._history.covered[gpus.cluster, hour] = 1.0
             self._history.raw.add((gpus.cluster, hour))
         elif name != "idle":
             setattr(sums, name, getattr(sums, name) + gpu_hours)

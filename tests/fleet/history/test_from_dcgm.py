@@ -162,6 +162,20 @@ def test_instances_of_an_unknown_part_of_a_gpu_are_left_out_and_named(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.prometheus
+def test_an_hour_is_covered_from_when_pages_were_scraped(tmp_path: Path) -> None:
+    """Of the first of two hours the last quarter is known."""
+    gpus = [DcgmGpu(gpu(number, H100), 0.4, 1410.0, begin=4.75) for number in (0, 1)]
+    with stored_pages(tmp_path, pages(gpus)) as running:
+        history = read(running, 24)
+    (row,) = fleet_report(
+        history, ReportOptions("user", Prices()), ChunkReader(PrometheusClient("http://x"))
+    ).clusters
+    assert row.covered_ratio == pytest.approx(1.25 / 6, rel=0.02)
+    assert row.gpus == pytest.approx(2)
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
 def test_the_chain_says_in_which_hours_all_gpus_of_a_job_worked(tmp_path: Path) -> None:
     """One of two stands for two of six hours, and the other waits for it."""
     labels = [gpu(number, H100, hpc_job="9") for number in (0, 1)]
