@@ -67,6 +67,8 @@ class SourceSet:
         self._stopped = False
         self._choice = SourceChoice()
         self._open: list[OpenedSource] = []
+        self._left: list[OpenedSource] = []
+        """Sources that are not needed, and cannot be closed before a call returns."""
         self._try_at: dict[str, float] = {}
         self._opening: dict[str, SourceOpening] = {}
         """Attempts that are not over."""
@@ -80,7 +82,7 @@ class SourceSet:
     @property
     def holds(self) -> bool:
         """Whether a source is open, or may be."""
-        return bool(self._open or self._opening)
+        return bool(self._open or self._opening or self._left)
 
     @property
     def choosing(self) -> bool:
@@ -139,6 +141,7 @@ class SourceSet:
 
     def adjust(self) -> None:
         """Open a source that may measure a GPU that is not measured; close one that turned out to measure none."""
+        self._left = [source for source in self._left if not source.close(self._clock())]
         self._drop_useless()
         if not self._choice.unmeasured(self._named()):
             return
@@ -176,7 +179,7 @@ class SourceSet:
         """Release everything, after `stop`; False when a call hangs. Then it may be called again."""
         openings = list(self._opening.values())
         ended = [opening.join(deadline - self._clock()) for opening in openings]
-        return all([*ended, *[source.close(deadline) for source in list(self._open)]])
+        return all([*ended, *[source.close(deadline) for source in [*self._open, *self._left]]])
 
     def _named(self) -> dict[str, Sequence[Gpu]]:
         return {source.name: source.gpus for source in self._open}
@@ -265,7 +268,8 @@ class SourceSet:
             self._unusable[source.name] = replace(
                 source.health(self._clock()), up=False, reason=Reason.NOT_SUPPORTED
             )
-            source.close(self._clock() + CLOSE_SECONDS)
+            if not source.close(self._clock() + CLOSE_SECONDS):
+                self._left.append(source)
 
     def _note_unusable(self, errors: Mapping[str, SourceError]) -> None:
         """Note why no source can be used: the first candidate's reason, with a detail of every candidate's."""

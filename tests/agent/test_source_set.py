@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import replace
 
@@ -193,6 +194,34 @@ def test_a_gpu_that_gets_its_counters_is_read_by_the_better_source_again(watch: 
     watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "page")
     probe.behave = lambda: None
     watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "nvml")
+    assert agent.stop()
+
+
+def test_a_source_that_is_not_needed_is_closed_once_its_call_that_hangs_returns(
+    watch: Watch,
+) -> None:
+    """Until then a pause says that not everything is released."""
+    entered, release = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        entered.set()
+        release.wait(SOON)
+
+    probe, further = unable(0), FakeProbe(gpu(0))
+    page = FakeSource(further)
+    agent = sampler(watch, ("nvml", FakeSource(probe)), ("page", page))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "page")
+    further.behave = hang
+    assert entered.wait(SOON)
+    probe.behave = lambda: None
+    dropped = ("page", Reason.NOT_SUPPORTED)
+    watch.until(lambda s: [(each.name, each.reason) for each in s.other_sources] == [dropped])
+    agent.set_paused(True)
+    assert not watch.until(lambda s: s.paused).released
+    release.set()
+    watch.until(lambda s: s.released)
+    assert page.closed.is_set()
     assert agent.stop()
 
 
