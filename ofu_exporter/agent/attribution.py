@@ -149,7 +149,7 @@ class Attribution:
                 poller.go_on_from(before)
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
-        """Begin to ask. `changed` is called when GPUs get other owners, on the thread of the scheduler that says so."""
+        """Begin to ask. `changed` is called when GPUs get other owners, on the thread of whoever hears of it first."""
         self._changed = changed
         for poller in self._pollers:
             poller.start()
@@ -165,8 +165,10 @@ class Attribution:
     def take_changes(self) -> Sequence[Ownership]:
         """Every change since the last call, oldest first."""
         with self._lock:
-            self._merge()
+            changed = self._merge()
             taken, self._changes = self._changes, []
+        if changed:
+            self._changed()
         return taken
 
     def health(self) -> tuple[SchedulerHealth, ...]:

@@ -79,7 +79,10 @@ class Listening:
             (name, each if isinstance(each, Unbuildable) else partial(_itself, each))
             for name, each in schedulers.items()
         ]
-        self.attribution = Attribution(builders, 300.0, self.clock, optional)
+        self.cycles: int | None = None
+        self.attribution = Attribution(
+            builders, 300.0, self.clock, optional, cycles=lambda _: self.cycles
+        )
         self.calls = 0
         self.heard: list[Ownership] = earlier.heard[-1:] if earlier else []
         if earlier:
@@ -173,6 +176,22 @@ def test_an_answer_is_unsure_while_its_scheduler_fails_and_no_window_is_cut_for_
     until(lambda: listening.claims() and not listening.heard[-1].unsure)
     assert set(listening.heard[-1].claims) == {ONE, TWO}
     assert listening.calls == calls
+
+
+def test_windows_are_cut_too_for_a_restart_of_nvrx_that_the_tick_hears_of_first(
+    started: list[Listening],
+) -> None:
+    scheduler = FakeScheduler(ONE)
+    listening = Listening(slurm=scheduler)
+    started.append(listening)
+    listening.until(ONE)
+    scheduler.hold.clear()
+    calls, listening.cycles = listening.calls, 1
+    assert [claim.job.cycles for claim in listening.claims()] == [1]
+    assert listening.calls == calls + 1
+    listening.claims()
+    assert listening.calls == calls + 1, "that is no news"
+    scheduler.hold.set()
 
 
 def test_a_scheduler_that_hangs_holds_up_nobody_and_ages_out(started: list[Listening]) -> None:
