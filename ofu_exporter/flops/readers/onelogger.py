@@ -54,7 +54,7 @@ class Follower:
     def _event(self, record: Mapping[str, object]) -> Statement | None:
         """The step from which a run goes on, or a checkpoint since the last one."""
         if _START in record:
-            self._saving = 0.0
+            self._saving, self._total = 0.0, None
             return Statement(_step(record, _START))
         seconds = max((_value(record, name) or 0.0 for name in _SAVING), default=0.0)
         before, self._saving = self._saving, max(seconds, self._saving)

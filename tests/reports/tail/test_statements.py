@@ -296,6 +296,17 @@ def test_onelogger_says_where_a_run_goes_on_and_what_it_saves() -> None:
         assert saved == [None, None, IntervalReport(NOW - 12, NOW, {}, 500, "checkpoint"), None]
 
 
+def test_totals_of_another_run_are_not_held_against_those_of_the_run_before() -> None:
+    """The run before ended after 10 s, so that the totals of this one are larger from the first on."""
+    bench = Bench()
+    bench.take(totals(10.0, 8 * 10 * 400))
+    bench.take('{"train_iterations_start": 4}', after=60.0)
+    assert bench.take(totals(100.0, 8 * 100 * 300), after=100.0) == Call(NOW + 160, {}, 5)
+    report = bench.take(totals(110.0, 8 * 110 * 300), after=10.0)
+    assert report is not None
+    assert report.values["tflops_per_gpu"] == pytest.approx(300.0)
+
+
 def test_a_throughput_without_its_time_lasts_since_the_one_before() -> None:
     bench = Bench()
     assert bench.take('{"train_throughput_per_gpu": 300.0}') is None
