@@ -105,7 +105,9 @@ class JobHour(BaseModel):
 class HistoryJson(BaseModel):
     """The last hour of the GPUs and jobs that are shown now, in memory only."""
 
-    until: float | None = Field(description="Unix time at which the last step ends.")
+    until: float | None = Field(
+        description="Unix time up to which the last step is told; it may end up to a step later."
+    )
     gpu_step_seconds: float = GPU_STEP_SECONDS
     job_step_seconds: float = JOB_STEP_SECONDS
     gpus: list[GpuHour]
