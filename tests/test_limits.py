@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from ofu_exporter.agent import daemon, process, reloads, sampler, trace_files, trace_watch
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.cli import check, fleet_report, profile, validate
-from ofu_exporter.client import identity, reporter, steps_file
+from ofu_exporter.client import channel, identity, reporter, steps_file
 from ofu_exporter.fleet import actions, whole_report
 from ofu_exporter.fleet.changes import (
     alarms,
@@ -241,6 +241,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("metrics.md", "for a {part} longer than usual", progress.SILENCE - 1),
         ("metrics.md", "set by more than {word} second", tick.CLOCK_STEP_SECONDS),
         ("reporting.md", "one report every {:.0f} seconds", poster.EVERY_SECONDS),
+        ("reporting.md", "sends the rest in {word} seconds at most", reporter.CLOSE_SECONDS),
         ("reporting.md", "fewer than {} such reads", reported.FEWEST_READS),
         ("reporting.md", "{:.0f} TFLOP/s |", nanochat._OLD_PEAK_FLOPS / 1e12),
         (
@@ -356,6 +357,11 @@ def test_the_client_which_imports_nothing_has_the_numbers_of_the_agent(
     of_client: float, of_agent: float
 ) -> None:
     assert of_client == of_agent
+
+
+def test_the_end_of_a_job_waits_for_two_answers_of_a_slow_agent() -> None:
+    """That to the report under way, and to the last one."""
+    assert reporter.CLOSE_SECONDS > 2 * channel.TIMEOUT_SECONDS
 
 
 def test_what_a_client_sends_is_no_more_than_an_agent_takes() -> None:

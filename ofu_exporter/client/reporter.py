@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 LONGEST_LOCK_WAIT = 0.05
+CLOSE_SECONDS = 5.0
+"""Two answers of an agent take no longer, of the report under way and of the last one; that no agent listens is known
+at once."""
 
 log = logging.getLogger("ofu_exporter.client")
 
@@ -261,7 +264,7 @@ class Reporter:
             "dropped": unsent,
         }
 
-    def close(self, timeout: float = 1.0) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Send the rest, for at most `timeout` seconds, and accept no more calls. Never raises."""
         sender = self._sender
         if sender is None or os.getpid() != self._process:
