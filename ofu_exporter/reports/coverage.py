@@ -56,27 +56,35 @@ class Coverage(NamedTuple):
     """The sums of these spans, kept so that a report does not add them up again."""
     reported_until: float | None = None
     """Seconds on the monotonic clock, up to which the job has reported."""
+    before: Coverage | None = None
+    """That of the run before, while windows of its last spans may arrive; its own `life` is in this one's."""
 
     @property
     def total(self) -> Compared:
         """The sums of all spans since the first report."""
-        return total_sums([self.life, *(span.sums for span in self.spans[self.settled :])])
+        earlier = [self.before.total] if self.before else []
+        waiting = (span.sums for span in self.spans[self.settled :])
+        return total_sums([self.life, *earlier, *waiting])
+
+    def next_run(self) -> Coverage:
+        """The coverage of another run, which goes on with the sums."""
+        return Coverage(life=self.life, before=self._replace(life=NOTHING_COMPARED))
 
 
 def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
     """The coverage with one more report, which must not begin before the end of the last one."""
-    spans, life, settled, settled_sums, until = coverage
-    if len(spans) > settled:
+    spans, until = coverage.spans, coverage.reported_until
+    if len(spans) > coverage.settled:
         last = spans[-1]
         adjoins = start - last.end <= ADJOINS_SECONDS
         if end - last.start <= (GRAIN_SECONDS if adjoins else SLACK_SECONDS):
             seconds, mean = _joined(last, mfu, end - max(start, last.end))
             span = ReportedSpan(last.start, end, mean, seconds)
-            return Coverage((*spans[:-1], span), life, settled, settled_sums, end)
+            return coverage._replace(spans=(*spans[:-1], span), reported_until=end)
     if until is not None:
         start = max(start, until)
     span = ReportedSpan(start, end, mfu, end - start)
-    return Coverage((*spans, span), life, settled, settled_sums, end)
+    return coverage._replace(spans=(*spans, span), reported_until=end)
 
 
 def summed(
@@ -91,6 +99,8 @@ def summed(
     Without `all_spans` only the last two spans are summed up: the usage is the same as at the last call, and with the
     last span the one before may have got another neighbour.
     """
+    if coverage.before is not None:
+        coverage = _with_run_before(coverage, coverage.before, usage, now)
     before = coverage.spans[: coverage.settled]
     waiting = list(coverage.spans[coverage.settled :])
     for place in range(0 if all_spans else max(len(waiting) - 2, 0), len(waiting)):
@@ -103,7 +113,19 @@ def summed(
         life = life.plus(waiting[0].sums)
         _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / SPANS_OF_HORIZON))
     recent_sums = total_sums(span.sums for span in done if span.end > now - horizon)
-    return Coverage((*done, *waiting), life, len(done), recent_sums, coverage.reported_until)
+    return coverage._replace(
+        spans=(*done, *waiting), life=life, settled=len(done), settled_sums=recent_sums
+    )
+
+
+def _with_run_before(
+    coverage: Coverage, before: Coverage, usage: Collection[GpuUsage], now: float
+) -> Coverage:
+    """The coverage with what was observed up to now of the run before; once that is settled, it is part of `life`."""
+    before = summed(before, usage, now, 0.0)
+    if before.before or len(before.spans) > before.settled:
+        return coverage._replace(before=before)
+    return coverage._replace(before=None, life=coverage.life.plus(before.total))
 
 
 def _summed_up(

@@ -233,7 +233,7 @@ class Entry:
         """The entry of another run of the job. It continues sums and counts, but not the facts of the earlier run."""
         return Entry(
             run,
-            Coverage(life=self.coverage.total),
+            self.coverage.next_run(),
             Counter(self.outcomes),
             heard_at=self.heard_at,
             began=self.began,

@@ -145,6 +145,32 @@ def test_windows_that_come_later_complete_every_report_that_they_belong_to(desk:
     assert reports.total.gpu_seconds == pytest.approx(2 * (60 - 6 + 18))
 
 
+def test_a_window_that_comes_after_a_restart_completes_the_last_report_of_the_run_before() -> None:
+    """What is settled never falls meanwhile, and the minutes of the new run are its own."""
+    desk = Desk(1)
+    desk.give(replace(A, uid="r1"), "0")
+    desk.run(60.0)
+    desk.clock.now = 65.0
+    desk.report(mfu=0.4, start=EPOCH, end=EPOCH + 65)
+    settled = []
+    for at, restarted in ((65.0, "r2"), (66.0, "r2"), (70.0, "r3")):
+        desk.node.give(at, whole(replace(A, uid=restarted), "0"))
+        desk.show()
+        settled.append(desk.job().reports.settled.gpu_seconds)  # type: ignore[union-attr]
+        if at == 65.0:
+            desk.node.run(60.0, 65.0)
+    desk.clock.now = 70.0
+    for _ in range(20):
+        desk.run(5.0)
+        reports = desk.job().reports
+        assert reports is not None
+        assert reports.horizon.gpu_seconds == 0.0
+        assert reports.total.gpu_seconds == pytest.approx(65.0)
+        settled.append(reports.settled.gpu_seconds)
+    assert settled == sorted(settled)
+    assert settled[-1] == pytest.approx(65.0)
+
+
 def test_a_model_that_cannot_be_counted_costs_the_comparison_nothing(desk: Desk) -> None:
     answer = desk.report(mfu=2 * OFU, model={"config": {"architectures": ["Nobody"]}, "seq_len": 8})
     assert answer.horizon is not None
