@@ -1,5 +1,6 @@
 """The `ofu-exporter` command, and `python -m ofu_exporter`."""
 
+import os
 import signal
 import sys
 
@@ -9,6 +10,7 @@ def main() -> None:
     if sys.version_info < (3, 10):  # noqa: UP036 - whoever runs a copy of the code, not what pip installed
         version = sys.version.split()[0]
         raise SystemExit(f"ofu-exporter needs Python 3.10 or newer, and this is {version}")
+    _open_standard_streams()
     interrupted = signal.getsignal(signal.SIGINT)
     if interrupted is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -16,6 +18,14 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, interrupted)
     command()
+
+
+def _open_standard_streams() -> None:
+    """Open those that whoever started this has closed: a socket in place of standard error would get the log."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It takes the lowest descriptor that is free: the one that is closed.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - stays open
 
 
 if __name__ == "__main__":

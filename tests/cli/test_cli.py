@@ -165,6 +165,37 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.stderr == "ofu-exporter: cannot write the answer: No space left on device\n"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "closed", "code"),
+    [
+        (("fleet", "report", "--prometheus", "http://127.0.0.1:1"), "2>&-", 3),
+        (("tail", "-", "--job", "1"), "<&-", 0),
+        (("top", "--once", "--source", "simulate", "--interval", "0.1s"), ">&-", 0),
+    ],
+)
+def test_a_closed_standard_stream_changes_no_exit_code(
+    command: tuple[str, ...], closed: str, code: int
+) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, *COMMAND, *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+@pytest.mark.slow
+def test_no_file_of_the_program_takes_the_place_of_a_closed_standard_stream() -> None:
+    """Log lines go to descriptor 2: into a socket, if that were the first thing that is opened."""
+    program = (
+        "import os, sys; sys.argv[1:] = ['--version']\n"
+        "from ofu_exporter.__main__ import main\n"
+        "try: main()\n"
+        "finally: assert all(os.path.samestat(os.fstat(each), os.stat('/dev/null')) for each in range(3))"
+    )
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    done = subprocess.run([*shell, sys.executable, "-c", program], check=False)
+    assert done.returncode == 0
+
+
 def test_an_interrupt_while_it_loads_ends_it_without_a_traceback() -> None:
     program = """
 import os, signal, sys
