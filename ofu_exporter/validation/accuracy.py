@@ -158,7 +158,7 @@ def speed_ups(results: Sequence[Result]) -> tuple[SpeedUp, ...]:
     squares = {
         (each.product.precision, each.product.m): each
         for each in results
-        if each.product.kind == "square" and each.mfu
+        if each.product.kind == "square" and each.mfu and each.utilization
     }
     precisions = list(dict.fromkeys(precision for precision, _ in squares))
     base = next((each for each in ("tf32", "bf16") if each in precisions), "")

@@ -114,6 +114,14 @@ def test_without_a_base_there_are_no_speed_ups() -> None:
     assert accuracy.speed_ups([made(0.5, 0.5, precision="fp8", kind="square")]) == ()
 
 
+def test_a_counter_that_stands_at_0_tells_of_no_speed_up() -> None:
+    squares = [
+        made(0.5, 0.0, precision="bf16", kind="square"),
+        made(0.5, 0.5, precision="fp8", kind="square"),
+    ]
+    assert accuracy.speed_ups(squares) == ()
+
+
 SEEDS = range(1, 31)
 AT_30, AT_5 = Way("", 30.0, 1), Way("", 5.0, 1)
 OFTEN = Way("", 5.0, 10)
