@@ -76,8 +76,9 @@ def windowed(
     used = fields.flag("use_sliding_window", default=bool(window))
     first = fields.size("max_window_layers", default=0, least=0)
     patterns = ("sliding_window_pattern", "_sliding_window_pattern")
-    every = fields.size(*patterns, default=full_every, least=0)
     if fields.has("layer_types"):
+        for each in patterns:  # one may be in letters, such as EXAONE's LLLG
+            fields.has(each)
         kinds = fields.words("layer_types", (FULL, SLIDING), number)
         if SLIDING in kinds and not window:
             names = ("layer_types", "sliding_window")
@@ -87,6 +88,7 @@ def windowed(
         raise fields.contradiction("no window to slide", "use_sliding_window", "sliding_window")
     else:
         first = first if fields.has("use_sliding_window") else 0
+        every = fields.size(*patterns, default=full_every, least=0)
         full = range(every - 1, number, every) if every else ()
         slides = [used and index >= first and index not in full for index in range(number)]
     return [replace(mixer, window=window) if each else mixer for each in slides]

@@ -118,7 +118,7 @@ def read(fields: Fields, architecture: str) -> Model:
     layers = [Layer(each, block, norms * plan.norm(hidden)) for each in mixers]
     shape = replace(
         hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm),
-        head_bias=plan.head_bias,
+        head_bias=fields.flag("lm_head_bias", default=plan.head_bias),
         labels=hf_config.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )
     return Model("decoder", architecture, shape, layers=number)
@@ -140,6 +140,7 @@ def attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttentio
 
 
 def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:
+    fields.refuse(False, "use_gated_activation")
     bias = plan.mlp_bias
     if plan.bias_field == "use_bias":
         bias = fields.flag("use_bias", default=plan.bias)
