@@ -1,12 +1,13 @@
 #!/bin/sh
-# Makes it so that the agent runs exactly as long as a job has a GPU here: `agent.sh [SECONDS]`, after
-# that number of seconds. prolog-agent.sh and epilog-agent.sh start it in the background.
+# Makes it so that the agent runs exactly as long as a job has a GPU here: `agent.sh [SECONDS]`, which
+# prolog-agent.sh and epilog-agent.sh start in the background.
 #
 # It looks at how things are, not at what has just happened, and one at a time: whatever the order in
-# which jobs start and end, the last of them to look sees the last state.
+# which jobs start and end, the last of them to look sees the last state. After a job's end it looks once
+# SECONDS are over. At a start it waits for the job's file, which hook.sh may write late, and stops nothing.
 
 exec >/dev/null 2>&1
-sleep "${1:-0}"
+[ -z "$1" ] || sleep "$1"
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 program=${OFU_EXPORTER_PROGRAM:-/opt/ofu-exporter/bin/ofu-exporter}
@@ -53,12 +54,17 @@ stop() {
   fi
 }
 
+waited=0
+until [ -n "$1" ] || has_jobs || [ "$waited" -eq 20 ]; do
+  sleep 1
+  waited=$((waited + 1))
+done
 mkdir -p "$state"
 exec 8>"$state/agent.running" 9>"$state/agent.lock"
 flock -w 30 9 || exit 0
 if has_jobs; then
   start
-else
+elif [ -n "$1" ]; then
   stop
 fi
 exit 0

@@ -100,6 +100,33 @@ def test_the_agent_runs_from_the_first_job_to_the_last(node: HookNode) -> None:
 
 
 @without_systemd
+def test_a_job_whose_file_comes_late_has_an_agent(node: HookNode, tmp_path: Path) -> None:
+    """On a node without an idle core the prolog is over before hook.sh has written it."""
+    later = """setsid --fork sh -c 'exec >/dev/null 2>&1; sleep 2; "$0" --no-ask' "${0%/*}/real.sh" | cat"""
+    for name in ("prolog-agent", "agent", "hook"):
+        shutil.copy(DEPLOYED / f"{name}.sh", tmp_path)
+    shutil.copy(DEPLOYED / "prolog.sh", tmp_path / "real.sh")
+    (tmp_path / "prolog.sh").write_text(f"#!/bin/sh\n{later}\n")
+    (tmp_path / "prolog.sh").chmod(0o755)
+    node.call(tmp_path / "prolog-agent.sh", 7)
+    until(node.started)
+    assert node.files() == ["7"]
+
+
+@without_systemd
+def test_a_job_without_a_gpu_stops_no_agent_that_outlives_the_last(node: HookNode) -> None:
+    node.call("prolog-agent.sh", 1)
+    until(node.started)
+    agents = node.agents()
+    node.call("epilog.sh", 1)  # epilog-agent.sh looks once OFU_EXPORTER_LINGER is over
+    node.call("prolog-agent.sh", 2, SLURM_JOB_GPUS="")
+    until(node.is_quiet)
+    assert node.agents() == agents
+    node.call("epilog-agent.sh", 2)
+    until(lambda: node.agents() == [])
+
+
+@without_systemd
 def test_prologs_at_once_start_one_agent(node: HookNode) -> None:
     calls = [
         subprocess.Popen(
