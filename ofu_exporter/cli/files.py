@@ -46,11 +46,14 @@ def script(shell: str) -> str:
 
 
 def place(shell: str, environ: Mapping[str, str]) -> Path:
-    """The file from which a shell of this user loads it."""
-    home = Path(environ.get("HOME") or "~").expanduser()
+    """The file from which a shell of this user loads it. Raises ConfigError for a user without a home."""
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return place_in(config if shell == "fish" else data, shell)
+    path = place_in(config if shell == "fish" else data, shell)
+    if not path.is_absolute():
+        raise ConfigError(f"--install: {path} is not an absolute path: set HOME")
+    return path
 
 
 def place_in(folder: Path, shell: str) -> Path:

@@ -74,7 +74,7 @@ def _inside(folder: Path) -> Path | None:
 def cache() -> Path:
     """Hugging Face's cache of models on this machine, as its own library finds it."""
     home = os.environ.get("HF_HOME") or Path(
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface"
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"
     )
     return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub"))
 

@@ -145,7 +145,7 @@ def _longest(config: Mapping[str, object]) -> int | None:
         return None
     named = [text.get(name) for name in ("max_position_embeddings", "n_positions")]
     most = next((value for value in named if type(value) is int and value > 0), None)
-    scaling = text.get("rope_scaling")
+    scaling = text.get("rope_scaling") or text.get("rope_parameters")  # transformers 5
     if most is None or not isinstance(scaling, Mapping):
         return most
     factor, original = scaling.get("factor"), scaling.get("original_max_position_embeddings", most)

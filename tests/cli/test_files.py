@@ -31,6 +31,13 @@ def test_the_script_is_written_where_the_shell_looks(shell: str, tmp_path: Path)
     assert path.is_relative_to(tmp_path)
 
 
+def test_a_user_without_a_home_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os.path, "expanduser", str)  # as where /etc/passwd does not name them
+    with pytest.raises(ConfigError, match="set HOME"):
+        place("bash", {})
+    assert place("bash", {"XDG_DATA_HOME": str(tmp_path)}).is_relative_to(tmp_path)
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = call("completion", "bash", "--install", env={"XDG_DATA_HOME": str(tmp_path / "file")})

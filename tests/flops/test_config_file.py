@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def test_a_models_id_is_looked_for_in_the_local_cache(
     refs.mkdir()
     (refs / "main").write_text("bbb")
     assert read_configuration(name) == {"new": 1}
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(each, raising=False)
+
+    def nobody(_: int) -> pwd.struct_passwd:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(ConfigError, match=r"no such model in ~/\.cache/huggingface/hub"):
+        read_configuration(Path("meta-llama/Llama-3"))
 
 
 def test_a_model_that_is_not_there_says_how_to_get_it(

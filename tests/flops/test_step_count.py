@@ -52,6 +52,8 @@ def test_lengths_that_do_not_fit_the_model(name: str, lengths: flops.Lengths, me
             16384,
         ),
         ("llama-3-8b", {"rope_scaling": {"factor": math.inf}}, 8192),
+        ("llama-3-8b", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, 32768),
+        ("llama-3-8b", {"rope_parameters": {"full_attention": {"factor": 4.0}}}, 8192),
         ("gpt2", {}, 1024),
     ],
 )
