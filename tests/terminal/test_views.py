@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.serving.node_json import NodeJson, SourceJson
-from ofu_exporter.terminal.cells import line_width, width_of
+from ofu_exporter.terminal.cells import STYLES, line_width, width_of
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.table import lay_out
 from ofu_exporter.terminal.views import (
@@ -71,6 +71,17 @@ def test_numbers_come_highest_first_and_what_is_not_known_last() -> None:
         for row in sections(one_node(), Choice(sort="o", downward=False))[0].rows
     ]
     assert upward == [*reversed(known), None]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_cell_is_drawn_in_a_style_and_sorted_with_its_column(view: str) -> None:
+    for section in sections(many_nodes("node-99"), Choice(view)):
+        for column in section.columns:
+            cells = [row.cells[column.key] for row in section.rows if column.key in row.cells]
+            drawn = [segment for cell in cells for segment in cell.draw(20, False)]
+            assert {segment.style for segment in drawn} <= {"", *STYLES}
+            orders = {isinstance(cell.order, str) for cell in cells if cell.order is not None}
+            assert len(orders) <= 1
 
 
 def test_names_come_in_the_order_of_letters() -> None:

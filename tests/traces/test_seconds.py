@@ -67,6 +67,14 @@ def test_idle_time_is_what_the_host_was_in_until_the_next_launch(
     assert idle == pytest.approx(why)
 
 
+def test_the_shortest_times_without_work_add_up_too() -> None:
+    """Half a microsecond before each of 20 kernels, which were launched late and all but as late as they could be."""
+    begins = [3.0 * number for number in range(20)]
+    found = split(*((PRODUCT, at - 0.25, at, at + 2.5) for at in begins))
+    assert sum(cell.seconds for cell in found.cells) == pytest.approx(found.seconds, rel=1e-9)
+    assert seconds(found, IDLE_PART) == pytest.approx(19 * 0.5)
+
+
 def test_work_that_was_queued_and_waited_is_told_from_work_that_was_not_launched() -> None:
     """Launched before the first kernel had ended, it ran 10 us after that, or later."""
     soon = split((PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 17.0, 30.0, 40.0))
