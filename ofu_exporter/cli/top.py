@@ -122,13 +122,18 @@ def _hosts(options: Mapping[str, Any]) -> list[Host]:
         return read_hosts(ways["hosts_file"], port, scheme)
     if ways["hosts"] is not None:
         return parse_hosts(ways["hosts"], port, scheme)
-    agent = ways["agent"] or os.environ.get("OFU_AGENT")
+    agent = ways["agent"] or (None if _samples(options) else os.environ.get("OFU_AGENT"))
     return [] if agent is None else parse_hosts(agent, port, scheme)
+
+
+def _samples(options: Mapping[str, Any]) -> bool:
+    """Whether a flag is of a source that it would read itself."""
+    return any(options.get(name) is not None for name in ("config", *setting_names()))
 
 
 def _feed(hosts: list[Host], options: Mapping[str, Any], is_screen: bool) -> tuple[Feed, float]:
     """Where scenes come from, and how long the first one may take."""
-    samples = any(options.get(name) is not None for name in ("config", *setting_names()))
+    samples = _samples(options)
     if hosts:
         if samples:
             raise ConfigError("agents sample by their own settings: leave out the sources' flags")

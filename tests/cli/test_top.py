@@ -129,8 +129,11 @@ def test_nobody_there_ends_with_3(tmp_path: Path) -> None:
     assert "does not answer: Connection refused" in done.stdout
 
 
-def test_without_an_agent_it_samples_by_itself() -> None:
-    done = call("top", "--once", "--source", "simulate", "--interval", "0.2", "--width", "120")
+@pytest.mark.parametrize("environ", [{}, {"OFU_AGENT": "http://127.0.0.1:9"}])
+def test_with_a_source_it_samples_by_itself(environ: dict[str, str]) -> None:
+    """Whatever agent the environment names."""
+    flags = ("--source", "simulate", "--interval", "0.2", "--width", "120")
+    done = call("top", "--once", *flags, env=environ)
     assert done.returncode == 0, done.stderr
     assert "sampled by top itself" in done.stdout
 
