@@ -12,6 +12,8 @@ from ofu_exporter.errors import OfuError
 OURS = "ofu="
 """The beginning of our own comments. Any other comment is somebody else's and is not overwritten."""
 COMMAND_SECONDS = 10.0
+_REQUESTS = ("tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
+"""What squeue says of the GPUs that a job asked for: by --gpus, by --gres or --gpus-per-node, and so on."""
 
 
 class SlurmError(OfuError):
@@ -32,9 +34,11 @@ class Commands:
 
     def running(self) -> list[tuple[str, str]]:
         """Id and nodes of every job that runs with GPUs."""
-        format_ = "--Format=JobID:32,tres-per-node:256,NodeList:4096"
+        requests = ",".join(f"{name}:256" for name in _REQUESTS)
+        format_ = f"--Format=JobID:32,{requests},NodeList:4096"
         lines = self._run("squeue", "--noheader", "--states=R", format_).splitlines()
-        cut = [(line[:32].strip(), line[32:288], line[288:].strip()) for line in lines]
+        end = 32 + 256 * len(_REQUESTS)
+        cut = [(line[:32].strip(), line[32:end], line[end:].strip()) for line in lines]
         return [(job_id, nodes) for job_id, gpus, nodes in cut if "gpu" in gpus]
 
     def has_database(self) -> bool:

@@ -77,6 +77,19 @@ def test_the_line_is_written_while_the_job_runs(
     assert written.endswith("simulated=yes")
 
 
+@pytest.mark.parametrize("gpus", ["--gpus=1", "--gpus-per-node=1", "--gpus-per-task=1"])
+def test_a_job_runs_with_gpus_however_it_asked_for_them(
+    cluster: Cluster, request: pytest.FixtureRequest, gpus: str
+) -> None:
+    gate = request.node.name
+    without = cluster.submit(until_open=gate)
+    job_id = cluster.submit(gpus, "--ntasks=1", until_open=gate)
+    until(lambda: {cluster.state(each) for each in (job_id, without)} == {"RUNNING"})
+    assert slurm(cluster).running() == [(job_id, "localhost")]
+    cluster.open(gate)
+    until(lambda: cluster.state(job_id) == cluster.state(without) == "COMPLETED")
+
+
 def test_every_job_that_runs_gets_its_line(
     cluster: Cluster, measuring: Agent, running_job: str
 ) -> None:
