@@ -69,7 +69,6 @@ BY_OTHERS = {
     "agent/records.py": "agent/test_daemon.py",
     "agent/trace_socket.py": "end_to_end/test_trace_attacks.py",
     "cli/profile_time.py": "cli/test_profile.py",
-    "cli/trace.py": "end_to_end/test_trace.py",
     "client/slow_disk.py": "client/test_steps_file.py",
     "fleet/history/answers.py": "fleet/history/test_history.py",
     "fleet/history/dcgm_queries.py": "fleet/history/test_from_dcgm.py",

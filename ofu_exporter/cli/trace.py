@@ -15,7 +15,7 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.job import agent_flag
 from ofu_exporter.cli.option_types import flag, option
-from ofu_exporter.client.channel import COMMAND_SECONDS, Channel
+from ofu_exporter.client.channel import COMMAND_SECONDS, Channel, default_url
 from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.values.text import shown
@@ -61,7 +61,8 @@ def _taken(job_id: str, order: Mapping[str, Any], agent: str | None) -> dict[str
         raise ConfigError(f"{job_id!r} is not the id of a job that can be traced")
     environ, end, state = dict(os.environ), time.monotonic() + LONGEST_SECONDS, ""
     try:
-        with closing(Channel(agent, environ, path, COMMAND_SECONDS)) as channel:
+        where = agent or default_url()  # not where jobs report to
+        with closing(Channel(where, environ, path, COMMAND_SECONDS)) as channel:
             token = Token(None, environ, job_id).value
             answer = _asked(channel, order, token)
             while answer["state"] in ("waiting", "recording", "reading") and time.monotonic() < end:
