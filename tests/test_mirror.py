@@ -67,7 +67,6 @@ AS_A_KIND = {
 """Folders whose files are of one kind, and the file that tests each of them."""
 BY_OTHERS = {
     "agent/records.py": "agent/test_daemon.py",
-    "agent/trace_socket.py": "end_to_end/test_trace_attacks.py",
     "cli/profile_time.py": "cli/test_profile.py",
     "client/slow_disk.py": "client/test_steps_file.py",
     "fleet/history/answers.py": "fleet/history/test_history.py",
