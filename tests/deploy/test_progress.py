@@ -171,6 +171,31 @@ def test_each_loss_is_what_was_planted(name: str, seed: int, vanish: bool, tmp_p
     assert sum(used.values()) == pytest.approx(was, abs=OF_PEAK * fleet.installed)
 
 
+@pytest.mark.parametrize("name", ["prometheus", "victoria"])
+def test_what_a_node_counts_while_it_is_away_for_hours_is_its_jobs(
+    name: str, tmp_path: Path
+) -> None:
+    """A requeued job starts and repeats steps while a node is away, from within the first run until long after."""
+    nodes = ("n1:9846", "n2:9846")
+    first = PlannedRun("7", nodes, 300, [Stretch("start", 600), Stretch("work", 8000)])
+    again = [Stretch("start", 900), Stretch("again", 2400), Stretch("work", 10000)]
+    fleet = ProgressFleet(
+        *(nodes, [first, PlannedRun("7", nodes, first.end + 400, again)], 8),
+        away={nodes[1]: (1.6 * HOUR, 4.7 * HOUR)},
+    )
+    with engine(name, fleet, f"{NAMES} {HOURS}", tmp_path) as client:
+        reader = ChunkReader(client)
+        history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
+        (row,) = (
+            row
+            for row in fleet_report(history, ReportOptions("user", Prices()), reader).progress
+            if row.by == "job"
+        )
+    lost, error = fleet.lost(), OF_JOB * fleet.held()["7"]
+    assert row.starting_gpu_hours == pytest.approx(lost["7", "starting"], abs=error)
+    assert row.done_again_gpu_hours == pytest.approx(lost["7", "done_again"], abs=error)
+
+
 def test_without_rules_the_chain_is_rough_and_says_so(tmp_path: Path) -> None:
     fleet = progress_fleet.planned(1)
     with stored_pages(tmp_path, fleet.pages()) as prometheus:

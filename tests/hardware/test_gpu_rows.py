@@ -75,3 +75,9 @@ def test_a_row_that_cannot_be_read_is_named_with_what_is_unknown_in_it() -> None
     for change, said in (({"chip": "NEW"}, "NEW"), ({"pcie_generation": "9"}, "9")):
         with pytest.raises(ValueError, match=f"gpu_models.csv: {first['key']}: KeyError.'{said}'"):
             gpu_rows._read({**first, **change})
+
+
+def test_an_sm_executes_a_power_of_two_of_flops_in_a_cycle_or_three() -> None:
+    """Three of FP4 on Blackwell Ultra."""
+    rates = {each for row in ROWS for each in row.chip.flops_per_cycle_per_sm.values()}
+    assert {each // (each & -each) for each in rates} == {1, 3}

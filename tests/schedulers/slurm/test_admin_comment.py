@@ -131,6 +131,7 @@ def test_a_job_that_ended_cannot_be_written_without_a_database(
 def test_a_list_of_nodes_is_taken_apart(cluster: Cluster) -> None:
     assert slurm(cluster).hostnames("n[1-3],m7") == ["n1", "n2", "n3", "m7"]
     assert slurm(cluster).hostnames("n1,n2") == ["n1", "n2"]
+    assert slurm(cluster).hostnames("") == []  # of a job that waits
 
 
 def test_a_command_that_cannot_be_started_is_named(tmp_path: Path) -> None:
