@@ -104,9 +104,9 @@ def _of_idle(row: JobRow, signs: JobSigns) -> str:
     if idle < IDLE_HOURS or idle < IDLE_SHARE * observed:
         return ""
     if idle < ALL_IDLE * observed and signs.idle_gpus:
-        longest = sorted(signs.idle_gpus, key=lambda gpu: (-signs.idle_gpus[gpu], gpu))
+        longest = sorted(signs.idle_gpus, key=lambda gpu: (-len(signs.idle_gpus[gpu]), gpu))
         named = [
-            f"GPU {gpu} of {node} ({counted(signs.idle_gpus[node, gpu], 'hour')})"
+            f"GPU {gpu} of {node} ({counted(len(signs.idle_gpus[node, gpu]), 'hour')})"
             for node, gpu in longest
         ]
         return (

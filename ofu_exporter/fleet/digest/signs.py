@@ -118,8 +118,8 @@ class JobSigns:
     """Hours in which its GPUs could be compared."""
     slow: set[int] = field(default_factory=set)
     """Of these, hours in which one or more GPUs did clearly less than the others."""
-    idle_gpus: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Hours in which a GPU computed nothing, by its node and number."""
+    idle_gpus: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    """Hours in which a GPU, or a part of it, computed nothing, by its node and number."""
 
     @property
     def has_slow_gpus(self) -> bool | None:
@@ -157,9 +157,9 @@ class _SignReader(HourReader):
                 if job is not None and len(job.models) < 2 and not one.labels.get("gpu_instance"):
                     _compare(signs[key], one, self._history.clock)
         for key, _, one in self._owned(self._hourly(IDLE_GPUS)):
-            idle = signs[key].idle_gpus
-            place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
-            idle[place] = idle.get(place, 0) + len(one.points)
+            idle, node = signs[key].idle_gpus, one.labels.get("instance", "")
+            place = node.rpartition(":")[0] or node, one.labels.get("gpu", "")
+            idle.setdefault(place, set()).update(self._history.clock.hours_of(one.times))
         if with_dram:
             answer = self._reader.series("busy memory", DRAM, self._history.span)
             for key, parts in _sums(self._owned(answer)).items():

@@ -40,7 +40,7 @@ def test_a_job_that_holds_gpus_and_computes_nothing_is_told_so_and_no_more() -> 
 
 
 def test_a_job_with_one_idle_gpu_of_eight_is_told_which_one() -> None:
-    signs = JobSigns(idle_gpus={("n7", "3"): 10})
+    signs = JobSigns(idle_gpus={("n7", "3"): {*range(10)}})
     found = said(JobSums(80, 80, 40, idle=10), signs)["idle"]
     assert found.startswith("In 10 of its 80 GPU-hours a GPU computed nothing")
     assert "GPU 3 of n7 (10 hours)" in found
@@ -48,7 +48,7 @@ def test_a_job_with_one_idle_gpu_of_eight_is_told_which_one() -> None:
 
 
 def test_of_many_idle_gpus_the_three_that_were_idle_longest_are_named() -> None:
-    signs = JobSigns(idle_gpus={("n7", str(gpu)): gpu for gpu in range(1, 6)})
+    signs = JobSigns(idle_gpus={("n7", str(gpu)): {*range(gpu)} for gpu in range(1, 6)})
     named = "GPU 5 of n7 (5 hours), GPU 4 of n7 (4 hours), GPU 3 of n7 (3 hours) and 2 more."
     assert named in said(JobSums(80, 80, 40, idle=15), signs)["idle"]
 
@@ -83,7 +83,7 @@ def test_nor_is_less_than_an_hour_of_a_short_job(idle: float, is_told: bool) -> 
 
 @every([(71, "In 71 of its 80 GPU-hours"), (72, "It held 72 GPU-hours and computed nothing")])
 def test_a_job_that_was_idle_for_nine_tenths_is_told_as_a_whole(idle: float, words: str) -> None:
-    signs = JobSigns(idle_gpus={("n7", "3"): 10})
+    signs = JobSigns(idle_gpus={("n7", "3"): {*range(10)}})
     assert said(JobSums(80, 80, 4, idle=idle), signs)["idle"].startswith(words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -122,7 +123,23 @@ def test_an_hour_that_only_the_hourly_rules_missed_counts_once(tmp_path: Path) -
     text = "\n".join([f"# TYPE {name} gauge", *lines, "# EOF", ""])
     with stored_pages(tmp_path, text) as prometheus:
         found = read(prometheus.url, 5, False)[ClusterJob("a", "4")]
-    assert found.idle_gpus == {("n1", "1"): 5}
+    assert {gpu: len(hours) for gpu, hours in found.idle_gpus.items()} == {("n1", "1"): 5}
+
+
+@pytest.mark.parametrize(
+    ("instance", "node"), [("gpu-7", "gpu-7"), ("[fd00::7]:9846", "[fd00::7]")]
+)
+def test_an_idle_gpu_is_of_its_node_and_its_instances_idle_in_the_same_hours(
+    instance: str, node: str, tmp_path: Path
+) -> None:
+    """The chart's `instance` is the node without a port."""
+    parted = StoredNode("a", instance, "H100", 4)
+    text = pages((parted,), (ScheduledJob("6", "dave", (parted,), 0, 3, 0.0),), 3)
+    gpu = re.compile(rf'gpu="(\d)",uuid="GPU-{re.escape(instance)}-\d"')
+    text = gpu.sub(r'gpu="0",uuid="GPU-0",gpu_instance="\1"', text)
+    with stored_pages(tmp_path, text) as prometheus:
+        (found,) = read(prometheus.url, 3, False).values()
+    assert {gpu: len(hours) for gpu, hours in found.idle_gpus.items()} == {(node, "0"): 3}
 
 
 def test_the_signs_of_an_id_that_two_users_had_are_of_each_of_them_alone(tmp_path: Path) -> None:

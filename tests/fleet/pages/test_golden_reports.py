@@ -199,7 +199,8 @@ def story() -> JobResult:
 
 @cache
 def of_ada() -> Digest:
-    signs = JobSigns(0.71, 0.4, 30.0, {1, 2, 3, 4}, {1, 2, 3}, {("n1", "3"): 5, ("n2", "0"): 2})
+    idle = {("n1", "3"): {*range(5)}, ("n2", "0"): {1, 2}}
+    signs = JobSigns(0.71, 0.4, 30.0, {1, 2, 3, 4}, {1, 2, 3}, idle)
     known = FleetSigns({ClusterJob("a", "8"): signs}, {PartitionKey("a", "gpu"): 0.35})
     config = DigestConfig(
         ranks=True, contact="Ask us.\nAt noon.", exempt=Exemptions(job_names=("x",))
