@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.reports import figures
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, stretches, words
@@ -215,7 +216,7 @@ def over_time(
     numbers = [value for each in lines for value in each.values if value is not None]
     top = round_up(max([0.1, *numbers]))
     most = max([1e-9, *(value for value in gpus if value is not None)])
-    area = words(f"area: GPUs, {most:,.0f} at most", WIDTH - RIGHT, 14, "end")
+    area = words(f"area: GPUs, {figures.gpus(most)} at most", WIDTH - RIGHT, 14, "end")
     shapes = [*_scale(top), area, _plot(lines, gpus, top, most), *_times(axis, len(gpus))]
     values = [(each.name, _shown(each.values, 100.0)) for each in lines]
     return TimePicture(

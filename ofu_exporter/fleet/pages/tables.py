@@ -49,13 +49,13 @@ def facts(report: FleetReport) -> Iterator[str]:
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:
         yield f"The first data is of the hour that ends at {report.hours[first].end}."
-    gpus = [row.gpus for row in report.clusters if row.gpus is not None]
+    counts = [row.gpus for row in report.clusters if row.gpus is not None]
     named = [row.cluster for row in report.clusters if row.cluster]
     where = f" in {', '.join(named)}" if named else ""
-    installed = gpu_count(sum(gpus)) if gpus else "an unknown number of GPUs"
+    installed = gpu_count(sum(counts)) if counts else "an unknown number of GPUs"
     most = max((row.held_gpus or 0.0 for row in report.hours), default=0.0)
     is_whole_hour = (report.time.covered_ratio or 0.0) * report.time.hours >= 2
-    on = f" held at most {rounded(most)} of" if most and is_whole_hour else " on"
+    on = f" held at most {gpus(most)} of" if most and is_whole_hour else " on"
     yield f"{counted(report.total.jobs, 'job')}{on} {installed}{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)

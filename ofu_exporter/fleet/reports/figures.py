@@ -53,7 +53,7 @@ def share(value: float | None) -> str:
 
 
 def money(value: float | None, currency: str) -> str:
-    return NONE if value is None else f"{value:,.0f} {currency}"
+    return NONE if value is None else f"{rounded(value)} {currency}"
 
 
 def few(value: float | None) -> str:
@@ -68,6 +68,6 @@ def tokens(value: float | None) -> str:
     if value is None:
         return NONE
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= size:
+        if value >= 0.9995 * size:
             return f"{value / size:.3g} {unit}"
     return f"{value:,.0f}"

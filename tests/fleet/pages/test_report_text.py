@@ -43,6 +43,13 @@ def test_names_of_others_break_neither_terminal_nor_table_nor_spreadsheet() -> N
     assert {row["mfu"] for row in read if row["name"] == "'=carol"} == {""}
 
 
+def test_a_job_on_a_part_of_a_gpu_did_not_hold_none() -> None:
+    found = history(job("9", "ann", JobSums(3.4, 3.4, 1)))
+    found.hours = {found.clock.hour_of(found.span.end): JobSums(held=0.14)}
+    assert "1 job held at most 0.14 of " in in_words(report(found))[0]
+    assert ">area: GPUs, 0.14 at most<" in page(report(found))
+
+
 def test_text_names_the_cause_of_a_job_below_its_ofu_in_words() -> None:
     sums = JobSums(0.14, 0.14, 0.04, 0.14, 0.02, 0.04)
     found = report(
