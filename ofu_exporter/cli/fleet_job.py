@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 )
 @click.argument("job_id")
 @server_options
-@option("--cluster", "Cluster of the job, if several have a job of this id.", default="")
+@option("--cluster", "Cluster of the job, if several have a job of this id.", default=None)
 @option("--owner", "User of the job, if others had its id too. Default: the last one.", default="")
 @option(
     "--format",
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @OUTPUT
 def job(
-    job_id: str, cluster: str, owner: str, format_: str, output: Path | None, **options: Any
+    job_id: str, cluster: str | None, owner: str, format_: str, output: Path | None, **options: Any
 ) -> None:
     """What one job did: over time, by GPU, and against its earlier runs.
 
@@ -46,18 +46,18 @@ def job(
     """
     from ofu_exporter.fleet.history.fleet_history import ClusterJob
 
-    answer = read(options, ClusterJob(cluster, job_id, owner))
+    answer = read(options, ClusterJob(cluster or "", job_id, owner), is_unnamed=cluster == "")
     write_answer(rendered(answer, format_), output)
     sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
-def read(options: dict[str, Any], key: ClusterJob) -> JobResult:
-    """Ask the server for all of one job. Raises UnknownJobError."""
+def read(options: dict[str, Any], key: ClusterJob, *, is_unnamed: bool = False) -> JobResult:
+    """Ask the server for all of one job, of any cluster or of that without a name. Raises UnknownJobError."""
     from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
 
     with asked_server(options) as (reader, times):
-        story = read_story(reader, times, key)
+        story = read_story(reader, times, key, is_unnamed=is_unnamed)
     return job_result(story, reader)
 
 

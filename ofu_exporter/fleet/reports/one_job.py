@@ -95,12 +95,18 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
     return large <= 2 * small
 
 
-def read_story(reader: ChunkReader, time: tuple[float, float], key: ClusterJob) -> JobStory:
-    """Everything of one job: in any cluster and of the last user, where `key` does not say. Raises UnknownJobError."""
+def read_story(
+    reader: ChunkReader, time: tuple[float, float], key: ClusterJob, *, is_unnamed: bool = False
+) -> JobStory:
+    """Everything of one job: of the last user where `key` does not say, and in any cluster, or in that without a name.
+
+    Raises UnknownJobError.
+    """
     wanted = matcher("job_id", key.job_id)
-    if key.cluster:
+    if key.cluster or is_unnamed:
         wanted += "," + matcher("cluster", key.cluster)
     history = read_history(reader, *time, wanted)
+    history.jobs = {job.key: job for job in history.jobs.values() if job.had_gpus}
     job = _only(history, key)
     others = [names_of(each)["user"] for each in history.jobs.values() if each is not job]
     history.jobs = {job.key: job}

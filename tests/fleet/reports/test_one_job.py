@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,13 +47,15 @@ ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
 AGAIN = ScheduledJob("3", "zoe", (M1,), 9, 12, 0.3, name="train-bob")
 C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
 MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
+YOUNG = ScheduledJob("4", "kim", (M1,), 16, 17, 0.3)
+"""Scraped once."""
 END = BEGIN + 16 * HOUR
 NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP)
+    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG)
     with stored_pages(
         tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1), jobs, 16)
     ) as running:
@@ -185,8 +188,9 @@ def test_a_simulated_job_says_so_before_anything_else(prometheus: Prometheus) ->
 def test_a_job_of_two_clusters_and_one_of_none_are_said(prometheus: Prometheus) -> None:
     with pytest.raises(UnknownJobError, match="in clusters a, b: give --cluster"):
         story(prometheus, ClusterJob("", "3"))
-    with pytest.raises(UnknownJobError, match=r"no job 9\+9 held a GPU"):
-        story(prometheus, ClusterJob("", "9+9"))
+    for unknown in ("9+9", YOUNG.job_id):
+        with pytest.raises(UnknownJobError, match=rf"no job {re.escape(unknown)} held a GPU"):
+            story(prometheus, ClusterJob("", unknown))
 
 
 def test_the_text_says_it_all(result: JobResult) -> None:
