@@ -170,8 +170,8 @@ def _add_reported(history: JobHistory, reported: ReportedMfu) -> None:
 
 def _add_free(history: FleetHistory, answer: AgentJobs, end: float) -> None:
     """What GPUs were measured beyond their jobs: the agent counts them since its start, and jobs for longer."""
-    if len(answer.jobs) >= MOST_TOLD:
-        return  # of jobs that it no longer tells, the GPUs would be called free
+    if answer.why or len(answer.jobs) >= MOST_TOLD:
+        return  # of jobs that it does not tell, or no longer, the GPUs would be called free
     used = [gpu for job in answer.jobs for gpu in job.gpus]
     for gpu in answer.gpus:
         its = [each for each in used if each.key == (gpu.uuid, gpu.gpu_instance)]

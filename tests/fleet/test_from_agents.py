@@ -45,7 +45,8 @@ def seconds_of_gpus(running: Agent) -> float:
 
 
 def test_hours_that_a_job_had_before_its_agent_started_anew_are_not_taken_from_free_ones() -> None:
-    """Of two GPUs one is free for 10 of 20 minutes, and the agent has counted neither for longer."""
+    """Of two GPUs one is free for 10 of 20 minutes, and the agent has counted neither for longer. Of an agent that does
+    not tell its jobs nobody knows which are free."""
     now = time.time()
     job = notebook(now).model_copy(update={"ended": None, "updated": now})
     gpus = [
@@ -63,8 +64,8 @@ def test_hours_that_a_job_had_before_its_agent_started_anew_are_not_taken_from_f
         )
         for uuid, seconds in (("GPU-0", 36600.0), ("GPU-1", 600.0))
     ]
-    answer = AgentJobs("a", (job,), gpus)
-    report = agents_report([answer], (now - 14 * DAY, now), ReportOptions("user", Prices()))
+    answers = [AgentJobs("a", (job,), gpus), AgentJobs("b", (), gpus, "answers 500")]
+    report = agents_report(answers, (now - 14 * DAY, now), ReportOptions("user", Prices()))
     steps = {step.name: step.gpu_hours for step in report.funnel}
     assert steps["free"] == pytest.approx(600 / 3600)
     assert steps["installed"] == pytest.approx(20 + 600 / 3600)
