@@ -19,7 +19,7 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.series import Series as Answer
 
 _OF_JOB = 'ofu_gpu_info{job_id!="",CLUSTER}'
-_HOLDS = f"max by ({GPU}, gpu, job_id) ({_OF_JOB} and {_OF_JOB} offset 55m)"
+_HOLDS = f"max by ({GPU}, gpu, model, job_id) ({_OF_JOB} and {_OF_JOB} offset 55m)"
 _ALONE = f"({_HOLDS}) * on ({GPU}) group_left () (count by ({GPU}) ({_HOLDS}) == 1)"
 """1 for every GPU that one job alone had for the whole hour."""
 

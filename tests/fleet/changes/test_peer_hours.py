@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -17,7 +18,17 @@ from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, stored
+from tests.helpers import stored_fleet
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    read_in,
+    record,
+    stored,
+    stored_pages,
+)
 from tests.helpers.uneven_fleet import GPUS, HOURS, LAGGARD, NODES, SHIRKER, pages
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("uneven-fleet")]
@@ -102,3 +113,20 @@ def test_all_gpus_and_nodes_were_compared(report: ChangesReport) -> None:
 def test_nothing_is_missing_and_hours_between_jobs_are_nobodys(report: ChangesReport) -> None:
     assert report.missing == []
     assert all(16 <= row.hours <= 20 for row in report.slow)
+
+
+def test_a_job_on_two_models_has_no_slow_nodes_without_the_rules_either(tmp_path: Path) -> None:
+    fast = tuple(StoredNode("c", f"n{number}", "H100", 2) for number in range(6))
+    other = StoredNode("c", "n6", "A100", 2)
+    jobs = [
+        ScheduledJob(job_id, "ana", nodes, begin, end, ofu)
+        for job_id, begin, end in (("1", 0, 9), ("2", 10, HOURS))
+        for nodes, ofu in ((fast, 0.4), ((other,), 0.2))
+    ]
+    with stored_pages(tmp_path, stored_fleet.pages((*fast, other), jobs, HOURS)) as prometheus:
+        client = PrometheusClient(prometheus.url)
+        found = reported(client, 24)
+        client.close()
+    assert found.slow == []
+    counts = {row.of: row.count for row in found.peers if row.compared == "ofu"}
+    assert counts == {"gpu": 12, "node": 6}
