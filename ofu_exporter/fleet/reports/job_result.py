@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 from statistics import median
 
@@ -39,22 +39,24 @@ class StretchRow(ResultRow):
 
 
 class SlowGpuRow(ResultRow):
-    """A GPU that does less, or runs slower, than the job's others in the same hours."""
+    """A GPU that does less, or runs slower, than the job's others of its model in the same hours."""
 
     node: str
     gpu: str
     uuid: str
     what: str
-    share: float = Field(description="Of the median of the job's GPUs.")
+    share: float = Field(description="Of the median of these.")
     hours: int
 
 
 def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpuRow]:
-    """GPUs that are below SLOW of the job's median for SLOW_HOURS and most of their hours, the slowest first."""
+    """GPUs below SLOW of the median of the job's of their model for SLOW_HOURS and most hours, the slowest first."""
     slow_ones: list[SlowGpuRow] = []
-    for name, what in (("ofu", "OFU"), ("clock_hz", "SM clock")):
-        middles = _medians([getattr(gpu, name) for gpu in gpus])
-        for gpu in gpus:
+    models = sorted({gpu.model for gpu in gpus})
+    for (name, what), model in product((("ofu", "OFU"), ("clock_hz", "SM clock")), models):
+        alike = [gpu for gpu in gpus if gpu.model == model]
+        middles = _medians([getattr(gpu, name) for gpu in alike])
+        for gpu in alike:
             values: dict[int, float] = getattr(gpu, name)
             shares = [values[hour] / middles[hour] for hour in values if middles.get(hour)]
             slow = [share for share in shares if share < SLOW]

@@ -60,6 +60,7 @@ class GpuHours:
     uuid: str
     ofu: dict[int, float] = field(default_factory=dict)
     clock_hz: dict[int, float] = field(default_factory=dict)
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -249,7 +250,7 @@ def _gpus(reader: ChunkReader, span: TimeSpan, one: str, clock: ServerClock) -> 
         f"avg by ({labels}) (avg_over_time(ofu_gpu_sm_clock_hertz{WITHIN})) {join}"
     )
     gpus: dict[tuple[str, str], GpuHours] = {}
-    rows = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
+    rows = f"group by ({labels}, model) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", rows)):
         for series in reader.series(f"{name or 'rows'} of the job's GPUs", expression, span):
             named = series.labels
@@ -258,7 +259,9 @@ def _gpus(reader: ChunkReader, span: TimeSpan, one: str, clock: ServerClock) -> 
                 (node, uuid + named.get("gpu_instance", "")),
                 GpuHours(node, named.get("gpu", ""), uuid),
             )
-            if name:  # a GPU that was measured in no whole hour has a row, too
+            if name:
                 hours = {clock.hour_of(time): value for time, value in series.points}
                 getattr(gpu, name).update(hours)
+            else:  # a GPU that was measured in no whole hour has a row, too
+                gpu.model = named.get("model", "")
     return [gpus[place] for place in sorted(gpus)]

@@ -47,6 +47,12 @@ ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
 AGAIN = ScheduledJob("3", "zoe", (M1,), 9, 12, 0.3, name="train-bob")
 C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
 MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
+D1 = StoredNode("d", "d1:9846", N1.model, 4)
+D2 = StoredNode("d", "d2:9846", M1.model, 4)
+MIXED = [
+    ScheduledJob("5", "mia", (node,), 1, 5, ofu, slow_gpu=gpu)
+    for node, ofu, gpu in ((D1, 0.4, None), (D2, 0.2, 3))
+]
 YOUNG = ScheduledJob("4", "kim", (M1,), 16, 17, 0.3)
 """Scraped once."""
 END = BEGIN + 16 * HOUR
@@ -55,9 +61,9 @@ NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG)
+    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED)
     with stored_pages(
-        tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1), jobs, 16)
+        tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1, D1, D2), jobs, 16)
     ) as running:
         yield running
 
@@ -152,6 +158,11 @@ def test_the_slow_gpu_of_each_node_is_named(result: JobResult) -> None:
     }
     assert all(one.share == pytest.approx(0.5) for one in result.slow_gpus)
     assert len(result.gpus) == 8
+
+
+def test_gpus_of_another_model_are_no_slow_ones(prometheus: Prometheus) -> None:
+    found = job_result(story(prometheus, ClusterJob("", "5")), NOTHING_MISSING)
+    assert [(gpu.node, gpu.gpu) for gpu in found.slow_gpus] == [(D2.name, "3")]
 
 
 def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -> None:
