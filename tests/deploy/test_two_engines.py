@@ -72,7 +72,7 @@ def of_reports() -> Iterator[Asked]:
         expression = getattr(queries, name).replace("{CLUSTER}", "").replace("{NODES}", "")
         yield Asked(name, expression, HOUR)
     yield Asked("looks at nodes", queries.looks_at_nodes(3), HOUR)
-    for name, expression in one_job.expressions('cluster="a",job_id="2"').items():
+    for name, expression in one_job.expressions('cluster="a",job_id="2"', 'cluster="a"').items():
         yield Asked(f"points of a job: {name}", expression, 300.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby, product
 from operator import itemgetter
@@ -17,7 +18,7 @@ from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.reports.figures import hours
 from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
-from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
+from ofu_exporter.fleet.reports.one_job import RATE_SECONDS, GpuHours, JobStory, PointRow
 from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.words import served_words, verdict_words
@@ -82,13 +83,21 @@ def idle_stretches(points: Sequence[PointRow], step: float) -> list[StretchRow]:
 
 
 def shortfalls(points: Sequence[PointRow], step: float) -> list[StretchRow]:
-    """When the job held clearly fewer GPUs than before and after: it crashed, was requeued, or lost nodes."""
+    """When the job held clearly fewer GPUs than before and after: it crashed, was requeued, or lost nodes.
+
+    Beside a time of which nothing is known, rates of five minutes are of a part of these, and tell nothing.
+    """
     most = max((point.gpus or 0.0 for point in points), default=0.0)
     full = [(point.gpus or 0.0) >= 0.9 * most for point in points]
     if not most:
         return []
     first, last = full.index(True), len(full) - 1 - full[::-1].index(True)
-    inside = [first < number < last and not each for number, each in enumerate(full)]
+    back = math.ceil(RATE_SECONDS / step)
+    seen = [
+        all(p.gpus is not None for p in points[max(0, at - back) : at + back + 1])
+        for at in range(len(points))
+    ]
+    inside = [first < at < last and not full[at] and seen[at] for at in range(len(points))]
     return _stretches(points, step, 0.0, inside)
 
 

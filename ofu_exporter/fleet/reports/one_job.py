@@ -18,7 +18,15 @@ from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.answers import HistoryAnswers
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobHistory
 from ofu_exporter.fleet.history.history import read_history
-from ofu_exporter.fleet.history.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
+from ofu_exporter.fleet.history.queries import (
+    GPU,
+    JOB,
+    SHORT_RATE,
+    WITHIN,
+    any_of,
+    matcher,
+    over_nodes,
+)
 from ofu_exporter.fleet.history.served import read_served
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
@@ -114,10 +122,11 @@ def read_story(
     answers = HistoryAnswers(reader, history, wanted)
     read_served(history, lambda _: answers)
     _read_earlier(reader, history, job)
-    one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
+    cluster = matcher("cluster", job.key.cluster)
+    one = f"{matcher('job_id', job.key.job_id)},{cluster}"
     span = history.clock.span(job.first_hour or 0, job.last_hour or 0)
     step = next((each for each in STEPS if (span.end - span.start) / each <= MOST_POINTS), HOUR)
-    points = _points(reader, span, step, one)
+    points = _points(reader, span, step, expressions(one, cluster))
     return JobStory(job, history, step, points, _gpus(reader, span, one, history.clock), others)
 
 
@@ -163,8 +172,11 @@ def _ids(reader: ChunkReader, span: TimeSpan, same: str) -> set[str]:
     return {one.labels.get("job_id", "") for one in reader.series("earlier jobs", hourly, span)}
 
 
-def expressions(one: str) -> Mapping[str, str]:
-    """What is asked for of the points of a job; `losses` by part, with what was gained, over what was measured."""
+def expressions(one: str, cluster: str) -> Mapping[str, str]:
+    """What is asked for of the points of a job; `losses` by part, with what was gained, over what was measured.
+
+    No GPUs are 0 where its cluster was seen for five minutes, as matchers select both.
+    """
 
     def rate(name: str, by: str = JOB, time: str = "5m") -> str:
         return over_nodes(f"rate(ofu_job_{name}_seconds_total{{{one}}}[{time}])", by)
@@ -180,10 +192,15 @@ def expressions(one: str) -> Mapping[str, str]:
         f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
         f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, ofu_gpu_info{{{one}}}))"
     )
+    seen = " and ".join(
+        f"count(count_over_time(model:ofu_gpu_share:sum{{{cluster}}}{SHORT_RATE}{earlier})"
+        f" or count_over_time(ofu_exporter_build_info{{{cluster}}}{SHORT_RATE}{earlier}))"
+        for earlier in ("", " offset 5m")
+    )
     gained = f'label_replace({either_rate("gained")}, "part", "{_GAINED}", "", "")'
     parts = f"({either_rate('lost', f'{JOB}, part')} or {gained})"
     return {
-        "gpus": either_rate("held_gpu"),
+        "gpus": f"{either_rate('held_gpu')} or on () 0 * ({seen})",
         "ofu": either("job:ofu:ratio_rate5m", f"{rate('utilization')} / ({rate('gpu')} > 0)"),
         "mfu": either("job:mfu:ratio_rate15m", mfu),
         "activity": either("job:ofu_gpu_tensor_active:avg5m", active),
@@ -191,12 +208,14 @@ def expressions(one: str) -> Mapping[str, str]:
     }
 
 
-def _points(reader: ChunkReader, span: TimeSpan, step: float, one: str) -> list[PointRow]:
+def _points(
+    reader: ChunkReader, span: TimeSpan, step: float, asked: Mapping[str, str]
+) -> list[PointRow]:
     nothing: dict[str, Any] = dict.fromkeys(("gpus", "ofu", "mfu", "activity", "clock"))
     numbers = range(1, round((span.end - span.start) / step) + 1)
     ends = (span.start + step * number for number in numbers)
     points = {round(end, 3): PointRow(time=iso(end), **nothing) for end in ends}
-    for name, expression in expressions(one).items():
+    for name, expression in asked.items():
         for series in reader.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
                 point = points.get(round(time, 3))

@@ -174,7 +174,7 @@ def story() -> JobResult:
     points = [
         PointRow(
             time=iso(SPAN.start + 120 * n),
-            gpus=None if n % 7 == 6 else 8 - (9 < n < 15),
+            gpus=None if n % 28 == 27 else 8 - (9 < n < 15),
             ofu=0.0 if 20 < n < 40 else 0.01 * (n % 9),
             mfu=0.1 if n % 4 else None,
             activity=0.02 * (n % 5),

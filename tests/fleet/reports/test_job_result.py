@@ -110,9 +110,10 @@ def test_idle_is_measured_at_0_and_long_enough_and_unknown_is_not_idle() -> None
 
 
 def test_a_job_that_holds_fewer_gpus_for_a_while_was_restarted_or_lost_some() -> None:
-    held: list[float | None] = [2, 6, 8, 8, None, 0, 8, 8, 7, 8, 3, 0]
+    held: list[float | None] = [2, 6, 8, 8, 0, 0, 8, 8, 7, 8, 3, 0]
     times = [(each.start[14:16], each.end[14:16]) for each in shortfalls(points(held), STEP)]
     assert times == [("04", "06"), ("08", "09")]
+    assert shortfalls(points([8.0] * 5 + [5, None, 0] + [8.0] * 5), STEP) == []
     assert shortfalls([], STEP) == []
     assert shortfalls(points([None, 0.0]), STEP) == []
 

@@ -53,6 +53,15 @@ MIXED = [
     ScheduledJob("5", "mia", (node,), 1, 5, ofu, slow_gpu=gpu)
     for node, ofu, gpu in ((D1, 0.4, None), (D2, 0.2, 3))
 ]
+AWAY = (
+    StoredNode("e", "e1:9846", N1.model, 4, away=(2, 2.5)),
+    StoredNode("f", "f1:9846", N1.model, 4, away=(2, 2.5)),
+    StoredNode("f", "f2:9846", N1.model, 4),
+)
+UNSEEN, LOST = (
+    ScheduledJob("6", cluster, tuple(node for node in AWAY if node.cluster == cluster), 0, 4, 0.4)
+    for cluster in "ef"
+)
 YOUNG = ScheduledJob("4", "kim", (M1,), 16, 17, 0.3)
 """Scraped once."""
 END = BEGIN + 16 * HOUR
@@ -61,9 +70,9 @@ NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED)
+    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST)
     with stored_pages(
-        tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1, D1, D2), jobs, 16)
+        tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1, D1, D2, *AWAY), jobs, 16)
     ) as running:
         yield running
 
@@ -163,6 +172,16 @@ def test_the_slow_gpu_of_each_node_is_named(result: JobResult) -> None:
 def test_gpus_of_another_model_are_no_slow_ones(prometheus: Prometheus) -> None:
     found = job_result(story(prometheus, ClusterJob("", "5")), NOTHING_MISSING)
     assert [(gpu.node, gpu.gpu) for gpu in found.slow_gpus] == [(D2.name, "3")]
+
+
+def test_a_time_without_data_is_none_with_fewer_gpus(prometheus: Prometheus) -> None:
+    unseen, lost = (
+        job_result(story(prometheus, ClusterJob(cluster, "6")), NOTHING_MISSING) for cluster in "ef"
+    )
+    assert unseen.fewer_gpus == []
+    assert None in {point.gpus for point in unseen.points}
+    (gap,) = lost.fewer_gpus
+    assert gap.minutes == pytest.approx(30, abs=5)
 
 
 def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -> None:
