@@ -63,8 +63,7 @@ class AbsentNodeReader(HistoryAnswers):
                         for hour, share in shares.items():
                             self._history.add_absent(hour, gap.cluster, model, count, share)
             if back:
-                self._bridge(gap, before, back)
-                self._note_cut(gap, before, back)
+                self._bridge(gap, before, back, self._ended(gap, before, back))
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[_Place, dict[int, float]] = defaultdict(dict)
@@ -146,8 +145,10 @@ class AbsentNodeReader(HistoryAnswers):
         }
         yield from (node for node, uuids in had.items() if uuids <= elsewhere)
 
-    def _note_cut(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
-        """Note jobs that a node had when it went away, and no longer has: nobody knows what they held meanwhile."""
+    def _ended(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> set[tuple[str, str]]:
+        """Nodes with jobs that they no longer have. Of those that they had when they went away it is noted that nobody
+        knows what they held meanwhile."""
+        ended = set()
         nodes = {
             node: sorted(times) for (node, _), times in self._seen(gap, back, queries.SEEN_NODES)
         }
@@ -157,9 +158,12 @@ class AbsentNodeReader(HistoryAnswers):
         }
         for (node, job), times in self._seen(gap, nodes, queries.SEEN_JOBS) if nodes else ():
             length, begin = holes[node]
-            if length > _LEAST_SECONDS and begin in times and max(times) == begin:
-                most = sum(before[node].values()) * length / HOUR
-                self._history.cut[job] = self._history.cut.get(job, 0.0) + most
+            if length > _LEAST_SECONDS and max(times) <= begin:
+                ended.add((node, job.job_id))
+                if begin in times:
+                    most = sum(before[node].values()) * length / HOUR
+                    self._history.cut[job] = self._history.cut.get(job, 0.0) + most
+        return ended
 
     def _seen(
         self, gap: _Gap, nodes: Iterable[str], expression: str
@@ -177,10 +181,15 @@ class AbsentNodeReader(HistoryAnswers):
                 seen[one.labels["instance"], job_of(one.labels)].update(at for _, at in one.points)
         return seen.items()
 
-    def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
+    def _bridge(
+        self,
+        gap: _Gap,
+        before: _GpusOfNodes,
+        back: set[str],
+        earlier: set[tuple[str, str]],
+    ) -> None:
+        """`earlier`: nodes with jobs that ended; those are added that counted most before the gap."""
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
-        earlier: set[tuple[str, str]] = set()
-        """Nodes with their jobs that counted most before the gap; those held are the first quantity."""
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, (jobs, queries.NODE_JOB)):

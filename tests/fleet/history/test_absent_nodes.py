@@ -16,6 +16,7 @@ from ofu_exporter.fleet.history.history import read_history
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import read_story
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.helpers.stored_fleet import (
@@ -51,6 +52,8 @@ LEFT = ScheduledJob("8", "bob", (GONE,), 1, 12, 0.3)
 ENDS = ScheduledJob("9", "carol", (SHORT,), 5, 7.5, 0.3)
 BEGINS = ScheduledJob("10", "dave", (SHORT,), 7.5, 9.5, 0.35)
 """They end and begin while nobody can see it."""
+OVER = ScheduledJob("11", "eve", (WHOLE,), 1, 2.97, 0.3)
+"""Ended before its node went away."""
 RULES = " ".join(
     [
         Path(queries.__file__).read_text(),
@@ -62,7 +65,7 @@ SPAN = (BEGIN, BEGIN + HOURS * HOUR)
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
-    text = pages((STAYS, BACK, GONE, SHORT, WHOLE), (JOB, LEFT, ENDS, BEGINS), HOURS)
+    text = pages((STAYS, BACK, GONE, SHORT, WHOLE), (JOB, LEFT, ENDS, BEGINS, OVER), HOURS)
     return Twice.of(text, SPAN, RULES, tmp_path_factory.mktemp)
 
 
@@ -107,7 +110,7 @@ def test_what_counters_of_nodes_counted_while_they_were_away_is_their_models_too
     there = 8 * (3 * HOURS + 9) + 2 * HOURS
     assert sum(each.observed for each in sums) == pytest.approx(there, rel=0.02)
     used = JOB.held * JOB.ofu * 7.5 / 8 + 8 * 8 * LEFT.ofu
-    used += sum(job.held * job.ofu for job in (ENDS, BEGINS))
+    used += sum(job.held * job.ofu for job in (ENDS, BEGINS, OVER))
     assert sum(each.utilized for each in sums) == pytest.approx(used, rel=0.02)
 
 
@@ -162,6 +165,12 @@ def test_a_job_that_began_while_its_node_was_away_has_all_of_its_hours(report: F
     (job,) = (row for row in report.jobs if row.job_id == "10")
     assert job.held_gpu_hours == pytest.approx(BEGINS.held, rel=0.02)
     assert job.ofu == pytest.approx(0.35, abs=0.002)
+
+
+def test_a_job_that_ended_before_the_gap_has_none_of_it(report: FleetReport) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "11")
+    assert job.held_gpu_hours == pytest.approx(OVER.held, rel=0.02)
+    assert job.end <= iso(BEGIN + 4 * HOUR)
 
 
 def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
