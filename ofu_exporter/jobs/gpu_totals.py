@@ -56,6 +56,11 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
         return ratio(self.utilization_seconds, self.observed_seconds)
 
     @property
+    def ran_seconds(self) -> float:
+        """Held, but for what the job waited and was not alone."""
+        return self.held_seconds - (self.waiting_seconds or 0.0) - (self.shared_seconds or 0.0)
+
+    @property
     def sums(self) -> LossSums:
         """Where the rest of the peak went, and the energy."""
         memory = self.memory_busy_seconds, self.memory_seconds, self.memory_moved_bytes

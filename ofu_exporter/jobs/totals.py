@@ -108,11 +108,7 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     def observed_ratio(self) -> float | None:
         """Share of the held time in which OFU was measured; what it waited or was not alone does not count as held
         here."""
-        ran = math.fsum(
-            gpu.held_seconds - (gpu.waiting_seconds or 0.0) - (gpu.shared_seconds or 0.0)
-            for gpu in self.gpus
-        )
-        return ratio(self.gpu_seconds, ran)
+        return ratio(self.gpu_seconds, math.fsum(gpu.ran_seconds for gpu in self.gpus))
 
     @computed_field  # type: ignore[prop-decorator]
     @property

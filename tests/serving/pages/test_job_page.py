@@ -72,6 +72,21 @@ def test_a_job_over_many_nodes_names_them_all() -> None:
     assert page.count("33.3%") >= 9
 
 
+def test_a_gpu_was_observed_for_the_same_share_as_its_job() -> None:
+    """What the job waited, or was not alone, is held and not observed."""
+    gpu = GpuTotals(
+        gpu="0",
+        uuid="GPU-0",
+        held_seconds=100.0,
+        waiting_seconds=40.0,
+        shared_seconds=20.0,
+        observed_seconds=30.0,
+        utilization_seconds=9.0,
+    )
+    page = shown(JOB.model_copy(update={"gpus": (gpu,)}))
+    assert page.count(">75.0%<") == 2
+
+
 def test_every_run_of_a_requeued_job_is_there() -> None:
     sums = {"held_seconds": 10.0, "observed_seconds": 10.0, "utilization_seconds": 4.0}
     runs = tuple(RunTotals(uid=f"r{n}", node="n1", began=n, ended=n + 10, **sums) for n in (1, 50))
