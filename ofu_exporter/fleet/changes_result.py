@@ -94,6 +94,11 @@ class SlowRow(ResultRow):
     hours: int = Field(description="Beside peers.")
     jobs: list[str]
 
+    @property
+    def shown_node(self) -> str:
+        """The node, with the cluster where there is one: two clusters may have nodes of one name."""
+        return f"{self.cluster}/{self.node}" if self.cluster else self.node
+
 
 class PeerRow(ResultRow):
     """How much could be compared."""

@@ -186,11 +186,15 @@ def restarts(report: FleetReport) -> Iterator[Action]:
 
 @action
 def slow_node(report: FleetReport) -> Iterator[Action]:
-    """GPUs and nodes that are surely slower than their peers in the same jobs."""
+    """GPUs and nodes that are surely slower than their peers in the same jobs, each once, by OFU or else by clock."""
+    told: set[str] = set()
     for slow in report.changes.slow if report.changes else ():
-        if slow.sure:
+        node = slow.shown_node
+        who = node if slow.gpu is None else f"GPU {slow.gpu} of {node}"
+        if slow.sure and not told & {node, who}:
+            told.add(who)
             yield Action(
-                who=slow.node if slow.gpu is None else f"GPU {slow.gpu} of {slow.node}",
+                who=who,
                 what=f"was {share(slow.slower)} slower than its peers",
                 why=f"In {counted(slow.hours, 'hour')} of {counted(len(slow.jobs), 'job')}; a job that waits for all "
                 "its ranks runs at its pace.",

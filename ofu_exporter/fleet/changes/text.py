@@ -139,7 +139,7 @@ _SHARES: Sequence[Column[tuple[ChangeRow, ShareRow]]] = (
     ("after", RIGHT, lambda row: share(row[1].ofu_after)),
 )
 _SLOW: Sequence[Column[SlowRow]] = (
-    ("node", LEFT, lambda row: row.node),
+    ("node", LEFT, lambda row: row.shown_node),
     ("GPU", LEFT, lambda row: "all" if row.gpu is None else row.gpu),
     ("compared", LEFT, lambda row: COMPARED[row.compared]),
     ("slower by", RIGHT, lambda row: share(row.slower)),

@@ -93,10 +93,21 @@ def test_planted_stories_come_in_the_order_of_their_hours() -> None:
         "train-marie of marie held 8 GPUs and did no tensor work",
         "train-alan of alan lost 50.0% of its OFU on 2026-11-08",
         "train-eve of eve, 10 jobs reached an OFU of 20.0% while busy",
-        "n7 was 10.0% slower than its peers",
+        "a/n7 was 10.0% slower than its peers",
         "train-grace of grace reported an MFU that the GPUs cannot have done",
     ]
     assert len(found.actions) == MOST
+
+
+def test_a_slow_node_or_gpu_is_told_once_and_of_its_cluster() -> None:
+    by_clock = SLOW.model_copy(update={"compared": "sm_clock", "slower": 0.2})
+    elsewhere = SLOW.model_copy(update={"cluster": "b", "gpu": "3"})
+    rows = (SLOW, elsewhere, by_clock, by_clock.model_copy(update={"gpu": "0"}))
+    found = acted(*GOOD, changes=changes_of(slow=rows))
+    assert [f"{row.who} {row.what}" for row in found.actions] == [
+        "a/n7 was 10.0% slower than its peers",
+        "GPU 3 of b/n7 was 10.0% slower than its peers",
+    ]
 
 
 def test_a_fleet_without_stories_says_so_in_one_line_everywhere() -> None:

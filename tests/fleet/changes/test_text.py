@@ -129,7 +129,7 @@ def test_a_slow_gpu_says_by_what_and_how_sure() -> None:
     shown = document(
         report([], [slow(), slow(gpu=None, uuid=None, sure=False, jobs=["1"])])
     ).plain()
-    assert "n7    3    SM clock" in shown
+    assert "lab/n7  3    SM clock" in shown
     assert "in one job only" in shown
     assert "1 node is slower than peers" in shown
 
