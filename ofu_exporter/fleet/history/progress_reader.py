@@ -112,10 +112,10 @@ class ProgressReader(HistoryAnswers):
             sums = self._sums(job, hour)
             sums.step = max(sums.step or 0.0, value)
         for job, hour, value in self.values_of(restarts, job_of):
-            sums = self._sums(job, hour)
-            sums.restarts = (sums.restarts or 0.0) + value
-            if round(value):
-                sums.restarted[hour] = value
+            sums, rose = self._sums(job, hour), max(0.0, value)  # it falls with an agent's state
+            sums.restarts = (sums.restarts or 0.0) + rose
+            if round(rose):
+                sums.restarted[hour] = rose
 
     def _add_lost(self, lost: list[Series]) -> set[tuple[ClusterJob, int]]:
         """Gives the hours of jobs in which their engines were watched."""
