@@ -148,7 +148,8 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
     if history.cut:
         most = sorted(history.cut.items(), key=lambda each: -each[1])
         named = first_names(
-            [f"{key.job_id} (at most {hours:.1f})" for key, hours in most], MOST_NAMES
+            [f"{'/'.join(filter(None, key[:2]))} (at most {hours:.1f})" for key, hours in most],
+            MOST_NAMES,
         )
         yield f"Jobs that ended while their node was away, with the GPU-hours that are not known: {named}."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours

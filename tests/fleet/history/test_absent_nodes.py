@@ -179,7 +179,7 @@ def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
     (job,) = (row for row in report.jobs if row.job_id == "9")
     assert job.held_gpu_hours == pytest.approx(8 * 2.1, rel=0.02)
     (said,) = (note for note in report.notes if note.startswith("Jobs that ended"))
-    (most,) = re.findall(r"not known: 9 \(at most (\S+)\)\.$", said)
+    (most,) = re.findall(r"not known: a/9 \(at most (\S+)\)\.$", said)
     assert float(most) == pytest.approx(8 * 0.8, abs=8 * 2 * 61 / HOUR)
 
 

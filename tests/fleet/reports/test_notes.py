@@ -121,9 +121,9 @@ def test_nodes_that_were_away_stand_by_their_hours_with_what_all_lost() -> None:
 
 def test_jobs_that_ended_unseen_stand_by_what_they_may_have_held() -> None:
     found = history()
-    found.cut = {ClusterJob("a", "1"): 2.0, ClusterJob("a", "2"): 3.0}
+    found.cut = {ClusterJob("", "1"): 2.0, ClusterJob("a", "2"): 3.0}
     (said,) = told(found, "Jobs that ended while")
-    assert said.endswith(": 2 (at most 3.0), 1 (at most 2.0).")
+    assert said.endswith(": a/2 (at most 3.0), 1 (at most 2.0).")
     assert told(history(), "Jobs that ended") == []
 
 
