@@ -167,7 +167,9 @@ def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> Drawing:
         mean = _mean(row[1])
         return math.inf if mean is None else mean
 
-    shown = [(f"{gpu.node.partition(':')[0][-14:]} {gpu.gpu}", gpu.ofu) for gpu in gpus]
+    shown = [
+        (f"{(gpu.node.rpartition(':')[0] or gpu.node)[-14:]} {gpu.gpu}", gpu.ofu) for gpu in gpus
+    ]
     if len(gpus) > MOST_GPU_ROWS:
         shown = sorted(shown, key=level)[:MOST_GPU_ROWS]
     times = (job.begin[:16], job.end[:16])

@@ -65,6 +65,7 @@ class PointRow(ResultRow, frozen=False):
 class GpuHours:
     node: str
     gpu: str
+    """Its index, of a MIG instance INDEX/INSTANCE."""
     uuid: str
     ofu: dict[int, float] = field(default_factory=dict)
     clock_hz: dict[int, float] = field(default_factory=dict)
@@ -273,11 +274,9 @@ def _gpus(reader: ChunkReader, span: TimeSpan, one: str, clock: ServerClock) -> 
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", rows)):
         for series in reader.series(f"{name or 'rows'} of the job's GPUs", expression, span):
             named = series.labels
-            node, uuid = named.get("instance", ""), named.get("uuid", "")
-            gpu = gpus.setdefault(
-                (node, uuid + named.get("gpu_instance", "")),
-                GpuHours(node, named.get("gpu", ""), uuid),
-            )
+            node, uuid, instance = (named[each] for each in ("instance", "uuid", "gpu_instance"))
+            index = "/".join(filter(None, (named["gpu"], instance)))
+            gpu = gpus.setdefault((node, uuid + instance), GpuHours(node, index, uuid))
             if name:
                 hours = {clock.hour_of(time): value for time, value in series.points}
                 getattr(gpu, name).update(hours)

@@ -8,6 +8,7 @@ import re
 
 from ofu_exporter.fleet.pages.job_page import job_html as job_page
 from ofu_exporter.fleet.pages.job_page import job_text
+from ofu_exporter.fleet.reports.job_result import GpuRow
 from tests.fleet.pages.test_report_page import STORY, page_of
 
 
@@ -37,3 +38,11 @@ def test_a_stretch_of_a_job_on_a_part_of_a_gpu_has_that_part() -> None:
     points = [point.model_copy(update={"gpus": 3 / 7}) for point in STORY.points]
     rows = job_text(STORY.model_copy(update={"points": points})).partition("Over time, ")[2]
     assert [line.split()[1] for line in rows.splitlines()[3:6]] == ["0.43"] * 3
+
+
+def test_a_gpu_is_named_by_its_node_without_the_port() -> None:
+    nodes = ("n1", "n2:9846", "[fd00::7]:9846")
+    gpus = [GpuRow(node=node, gpu="0", uuid="", ofu=[0.4]) for node in nodes]
+    page = job_page(STORY.model_copy(update={"gpus": gpus}))
+    for name in ("n1 0", "n2 0", "[fd00::7] 0"):
+        assert f">{name}<" in page

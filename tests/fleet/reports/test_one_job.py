@@ -62,6 +62,8 @@ UNSEEN, LOST = (
     ScheduledJob("6", cluster, tuple(node for node in AWAY if node.cluster == cluster), 0, 4, 0.4)
     for cluster in "ef"
 )
+PARTED = StoredNode("g", "g1", N1.model, 4)
+ON_MIG = ScheduledJob("12", "gil", (PARTED,), 0, 3, 0.4)
 YOUNG = ScheduledJob("4", "kim", (M1,), 16, 17, 0.3)
 """Scraped once."""
 END = BEGIN + 16 * HOUR
@@ -70,10 +72,11 @@ NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST)
-    with stored_pages(
-        tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1, D1, D2, *AWAY), jobs, 16)
-    ) as running:
+    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST, ON_MIG)
+    text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED), jobs, 16)
+    gpu = re.compile(r'gpu="(\d)",uuid="GPU-g1-\d"')
+    text = gpu.sub(r'gpu="0",uuid="GPU-g1",gpu_instance="\1"', text)
+    with stored_pages(tmp_path_factory.mktemp("stored"), text) as running:
         yield running
 
 
@@ -172,6 +175,13 @@ def test_the_slow_gpu_of_each_node_is_named(result: JobResult) -> None:
 def test_gpus_of_another_model_are_no_slow_ones(prometheus: Prometheus) -> None:
     found = job_result(story(prometheus, ClusterJob("", "5")), NOTHING_MISSING)
     assert [(gpu.node, gpu.gpu) for gpu in found.slow_gpus] == [(D2.name, "3")]
+
+
+def test_an_instance_is_told_from_the_others_of_its_gpu(prometheus: Prometheus) -> None:
+    found = job_result(story(prometheus, ClusterJob("", "12")), NOTHING_MISSING)
+    assert [(gpu.gpu, gpu.uuid) for gpu in found.gpus] == [
+        (f"0/{instance}", "GPU-g1") for instance in range(4)
+    ]
 
 
 def test_a_time_without_data_is_none_with_fewer_gpus(prometheus: Prometheus) -> None:
