@@ -60,7 +60,7 @@ def _within_memory(row: JobRow, attainable: float) -> float:
     """The OFU that a job can have: of one that serves, at most what it would have with its memory busy all the time,
     because its FLOPs a byte stay what they are."""
     ofu, busy = busy_ofu(row), row.memory_ratio
-    if ofu is None or busy is None or not ofu <= busy:
+    if ofu is None or not busy or ofu > busy:
         return attainable
     return ofu if is_memory_bound(row) else min(attainable, ofu / busy)
 

@@ -83,6 +83,12 @@ def test_a_serving_job_whose_tensor_pipes_are_busier_than_its_memory_is_held_aga
     assert row.recoverable_gpu_hours == pytest.approx(800 * (1 - 0.2 / 0.4))
 
 
+def test_a_serving_job_that_did_nothing_at_all_can_give_all_of_it_back() -> None:
+    """An engine without a request: neither its tensor pipes nor its memory moved."""
+    (row,) = acted(serving("loaded", "ann", 0.0, 0.0)).jobs
+    assert row.recoverable_gpu_hours == pytest.approx(800)
+
+
 def test_a_memory_that_was_measured_for_less_than_half_of_the_time_bounds_nothing() -> None:
     served = ServedSums(held=800, memory=300, memory_busy=290)
     served.add_hour({("m", "generation"): 1e9}, 0.0, 8e8)
