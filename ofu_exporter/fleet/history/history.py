@@ -59,8 +59,8 @@ def read_history(reader: ChunkReader, start: float, end: float, jobs: str = "") 
     if not jobs:
         collector.read_jobless()
     collector.read_facts_of_jobs()
+    collector.read_losses()
     if not jobs:
-        collector.read_losses()
         read_served(history, collector.about)
         ProgressReader(reader, history).read()
     collector.read_job_models()

@@ -143,10 +143,10 @@ GAINED = _part_of_jobs("gained_gpu_hours", JOB, "ofu_job_gained_seconds_total", 
 ENERGY = _part_of_jobs("energy_joules", JOB, "ofu_job_energy_joules_total", 1)
 IDLE_ENERGY = ENERGY._replace(
     recorded=ENERGY.recorded.replace("energy", "idle_energy"),
-    raw=f"sum by ({JOB}) (max by ({GPU}) (increase(ofu_gpu_idle_energy_joules_total{{CLUSTER}}[1h])) "
+    raw=f"sum by ({JOB}) (max by ({GPU}) (increase(ofu_gpu_idle_energy_joules_total{{AGENTS}}[1h])) "
     f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, group by ({GPU}, job_id) (count_over_time("
     f'ofu_gpu_info{{job_id!="",CLUSTER}}[1h])) unless on ({GPU}) count by ({GPU}) '
-    f"(group by ({GPU}, job_id) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))) > 1))",
+    f"(group by ({GPU}, job_id) (count_over_time(ofu_gpu_info{{AGENTS}}[1h]))) > 1))",
 )
 """Joules in windows in which no kernel ran, of GPUs that one job had for the whole hour; no agent counts it by job."""
 

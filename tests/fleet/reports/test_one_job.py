@@ -23,6 +23,7 @@ from ofu_exporter.fleet.reports.one_job import (
     _is_alike,
     read_story,
 )
+from ofu_exporter.values.losses import Loss
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
@@ -31,6 +32,8 @@ from tests.helpers.stored_fleet import (
     StoredNode,
     pages,
     reading,
+    runs,
+    seconds_of,
     stored_pages,
 )
 
@@ -75,7 +78,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST, ON_MIG)
     text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED), jobs, 16)
     gpu = re.compile(r'gpu="(\d)",uuid="GPU-g1-\d"')
-    text = gpu.sub(r'gpu="0",uuid="GPU-g1",gpu_instance="\1"', text)
+    text = gpu.sub(r'gpu="0",uuid="GPU-g1",gpu_instance="\1"', text).removesuffix("# EOF\n")
+    lost = [
+        f"ofu_job_lost_seconds_total{JOB.labels(node, part='idle')} {3.3 * seconds} {at}"
+        for node in JOB.nodes
+        for at in range(int(BEGIN), int(END), 60)
+        if (seconds := seconds_of(JOB, at)) and runs(JOB, at)
+    ]
+    text += "\n".join(["# TYPE ofu_job_lost_seconds counter", *lost, "# EOF", ""])
     with stored_pages(tmp_path_factory.mktemp("stored"), text) as running:
         yield running
 
@@ -95,6 +105,14 @@ def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
     assert row.held_gpu_hours == pytest.approx(64, rel=0.01)
     assert row.ofu == pytest.approx(0.2 * 7 / 8, abs=1e-6)
     assert (row.gpus, row.model, row.verdict) == (8.0, N1.model, "mfu_above_ofu")
+
+
+def test_its_losses_are_those_of_its_points(result: JobResult) -> None:
+    assert result.job.lost_idle_gpu_hours == pytest.approx(2 * 3.3 * 8, rel=0.01)
+    assert result.job.lost_unsplit_gpu_hours is None
+    assert "The rest of the peak went to: idle 82." in result.headline
+    shares = [point.lost.get(Loss.IDLE) for point in result.points[10:-10]]
+    assert shares == [pytest.approx(0.825, abs=0.001)] * len(shares)
 
 
 def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
