@@ -4,10 +4,10 @@
 #
 # It looks at how things are, not at what has just happened, and one at a time: whatever the order in
 # which jobs start and end, the last of them to look sees the last state. After a job's end it looks once
-# SECONDS are over. At a start it waits for the job's file, which hook.sh may write late, and stops nothing.
+# no job has ended for SECONDS. At a start it waits for the job's file, which hook.sh may write late, and stops
+# nothing.
 
 exec >/dev/null 2>&1
-[ -z "$1" ] || sleep "$1"
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 program=${OFU_EXPORTER_PROGRAM:-/opt/ofu-exporter/bin/ofu-exporter}
@@ -54,12 +54,24 @@ stop() {
   fi
 }
 
+# hook.sh moves the file of a job that ends, which is then newer than the stamp; a late one is waited for too.
+last_end_is_over() {
+  : >"$stamp"
+  sleep "$1"
+  has_jobs || [ -z "$(find "$jobs/.ended" -name '*.json' -cnewer "$stamp")" ]
+}
+
+mkdir -p "$state"
+if [ -n "$1" ]; then
+  stamp=$state/agent.ended.$$
+  until last_end_is_over "$1"; do :; done
+  rm -f "$stamp"
+fi
 waited=0
 until [ -n "$1" ] || has_jobs || [ "$waited" -eq 20 ]; do
   sleep 1
   waited=$((waited + 1))
 done
-mkdir -p "$state"
 exec 8>"$state/agent.running" 9>"$state/agent.lock"
 flock -w 30 9 || exit 0
 if has_jobs; then

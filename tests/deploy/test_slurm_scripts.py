@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers.agent import until
 from tests.helpers.hook_node import HookNode
-from tests.helpers.slurm_cluster import DEPLOYED
+from tests.helpers.slurm_cluster import DEPLOYED, processes
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +124,23 @@ def test_a_job_without_a_gpu_stops_no_agent_that_outlives_the_last(node: HookNod
     assert node.agents() == agents
     node.call("epilog-agent.sh", 2)
     until(lambda: node.agents() == [])
+
+
+@without_systemd
+def test_the_agent_outlives_the_last_of_two_jobs_as_long_as_the_first(node: HookNode) -> None:
+    """The look after the first job's end comes soon after the second's: nobody has scraped that yet."""
+    node.call("prolog-agent.sh", 1)
+    until(node.started)
+    agents = node.agents()
+    node.call("prolog-agent.sh", 2)
+    node.call("epilog-agent.sh", 1, OFU_EXPORTER_LINGER="4.25")
+    looks, sleeps = "agent.sh\x004.25\0", "sleep\x004.25\0"
+    until(lambda: processes("cmdline", sleeps))
+    before = processes("cmdline", sleeps)
+    node.call("epilog-agent.sh", 2, OFU_EXPORTER_LINGER="20")
+    until(lambda: processes("cmdline", sleeps) != before)
+    until(lambda: processes("cmdline", sleeps) or not processes("cmdline", looks))
+    assert node.agents() == agents
 
 
 @without_systemd
