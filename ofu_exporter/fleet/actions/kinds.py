@@ -187,12 +187,12 @@ def restarts(report: FleetReport) -> Iterator[Action]:
 @action
 def slow_node(report: FleetReport) -> Iterator[Action]:
     """GPUs and nodes that are surely slower than their peers in the same jobs, each once, by OFU or else by clock."""
-    told: set[str] = set()
+    subjects: set[str] = set()
     for slow in report.changes.slow if report.changes else ():
         node = slow.shown_node
         who = node if slow.gpu is None else f"GPU {slow.gpu} of {node}"
-        if slow.sure and not told & {node, who}:
-            told.add(who)
+        if slow.sure and not subjects & {node, who}:
+            subjects.add(who)
             yield Action(
                 who=who,
                 what=f"was {share(slow.slower)} slower than its peers",
