@@ -87,7 +87,7 @@ def _result(gpus: Sequence[GpuTrace]) -> TraceResult:
     facts = TraceFacts(
         cells=_together(gpus),
         seconds=sum(each.time.seconds for each in gpus),
-        steps=sum(len(each.time.steps) for each in gpus),
+        steps=sum(each.steps for each in gpus),
         cpu_collectives=counts,
         capability=capabilities.pop() if len(capabilities) == 1 else None,
         padding=padding,

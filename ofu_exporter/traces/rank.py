@@ -41,6 +41,8 @@ class GpuTrace:
     """What a file says of one GPU."""
 
     time: RankTime
+    steps: int
+    """In which something ran, also those that `time` does not list."""
     cells: list[TimeCell]
     cpu_collectives: dict[str, int]
     """How often each collective of the CPUs ran, by name."""
@@ -86,7 +88,8 @@ def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
         time = _rank_time(timeline, number, split, numbers)
         collectives = list(islice(_collectives(timeline, ran, launches), MOST_COLLECTIVES))
         capability = timeline.capabilities.get(number)
-        yield GpuTrace(time, split.cells, counts, capability, collectives, padding)
+        steps = sum(parts is not None for _, parts in split.steps)
+        yield GpuTrace(time, steps, split.cells, counts, capability, collectives, padding)
 
 
 def _collectives(timeline: Timeline, ran: Activities, launches: Launches) -> Iterator[Collective]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ofu_exporter.values.instant import UNIX_LIMIT
@@ -214,8 +214,20 @@ def summary(result: TraceResult, at: float) -> TraceSummary | None:
         name: math.fsum(getattr(rank.parts, name) * rank.seconds for rank in result.ranks) / seconds
         for name in TimeParts._fields
     }
-    findings = result.findings[:MOST_FINDINGS]
-    return TraceSummary(at, len(result.ranks), seconds, parts, findings, result.slowest_rank)
+    # A rank may have been traced several times. One that the file does not name is one by itself.
+    ranks = {
+        (place if each.rank is None else -1, each.rank, each.gpu)
+        for place, each in enumerate(result.ranks)
+    }
+    findings = tuple(map(_cut, result.findings[:MOST_FINDINGS]))
+    return TraceSummary(at, len(ranks), seconds, parts, findings, result.slowest_rank)
+
+
+def _cut(finding: Finding) -> Finding:
+    """A finding with as much of its evidence as travels: kernels may have very long names."""
+    text = finding.evidence
+    is_long = len(text) > MOST_CHARS
+    return replace(finding, evidence=f"{text[: MOST_CHARS - 3]}...") if is_long else finding
 
 
 def reported(result: TraceResult) -> dict[str, Any]:

@@ -117,6 +117,13 @@ def test_what_every_job_has_a_little_of_is_told_where_it_is_much(
         assert len(found(one)) == is_told
 
 
+def test_no_finding_costs_more_than_all_of_the_time() -> None:
+    """The sum of floats may be a little more, and an agent refuses it."""
+    cells = [cell(Kind.OTHER, SGEMM, seconds=0.1) for _ in range(6)]
+    facts = TraceFacts(cells, 0.6 - 1e-15, 0, {}, 90, {}, None)
+    assert [each.share for each in findings_of(facts)] == [1.0]
+
+
 def test_kernels_for_an_older_gpu_are_slower_where_a_newer_one_has_others() -> None:
     (older,) = found(cell(Kind.TENSOR, AMPERE))
     assert older.evidence.startswith("200 (100 a step) launches on compute capability 9.0 of cutl")

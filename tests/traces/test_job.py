@@ -13,7 +13,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import job
-from ofu_exporter.values.trace import TraceLimits, TraceResult
+from ofu_exporter.values.trace import MOST_STEPS, TraceLimits, TraceResult
 from tests.traces.trace_maker import ADD, PRODUCT, Maker
 
 REAL = Path(__file__).parents[3] / "shared" / "samples" / "kineto"
@@ -244,3 +244,14 @@ def test_of_thousands_of_files_it_is_said_in_few_lines_why_they_were_not_read(
     assert len(unread) == job.MOST_UNREAD
     assert "76 files after the first 1,024" in unread
     assert "1,005 more files, for such reasons" in unread
+
+
+def test_a_step_has_as_many_launches_as_it_has_in_however_long_a_trace(tmp_path: Path) -> None:
+    maker = Maker()
+    for number in range(200):
+        with maker.during(f"ProfilerStep#{number}"):
+            maker.kernel(ADD, 1000, "aten::add")
+    result = read(maker.write(tmp_path / "long.json"))
+    assert len(result.ranks[0].steps) == MOST_STEPS
+    (elementwise,) = result.findings
+    assert elementwise.evidence.startswith("199 (1 a step) launches of ")

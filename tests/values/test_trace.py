@@ -10,7 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ofu_exporter.reports.trace_body import TraceBody
+from ofu_exporter.traces.findings import kinds
 from ofu_exporter.values.trace import (
+    MOST_CHARS,
     MOST_FINDINGS,
     MOST_RANKS,
     Finding,
@@ -19,11 +22,12 @@ from ofu_exporter.values.trace import (
     TraceResult,
     TraceSummary,
     are_of_the_peak,
+    reported,
     summary,
 )
 from tests.helpers.every import every
 from tests.traces.test_job import read, sound
-from tests.traces.trace_maker import ADD
+from tests.traces.trace_maker import ADD, Maker
 
 
 def test_a_result_comes_back_from_json_as_it_was(tmp_path: Path) -> None:
@@ -49,12 +53,12 @@ def test_a_result_keeps_to_the_published_schema(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(json.dumps(result.as_data())), SCHEMA)
 
 
-def rank(seconds: float, *parts: float) -> RankTime:
-    return RankTime(0, 0, None, seconds, TimeParts(*parts), None)
+def rank(seconds: float, *parts: float, of: int | None = 0) -> RankTime:
+    return RankTime(of, 0, None, seconds, TimeParts(*parts), None)
 
 
 def test_ranks_together_count_each_by_its_seconds() -> None:
-    both = (rank(30.0, 1, 0, 0, 0, 0), rank(10.0, 0, 0, 0, 0, 1))
+    both = (rank(30.0, 1, 0, 0, 0, 0), rank(10.0, 0, 0, 0, 0, 1, of=1))
     findings = tuple(Finding(f"f{n}", 0.1, 1.0, "", "") for n in range(7))
     found = summary(TraceResult(both, findings, slowest_rank=1), at=5.0)
     assert found is not None
@@ -68,6 +72,31 @@ def test_ranks_together_count_each_by_its_seconds() -> None:
     }
     assert len(found.findings) == MOST_FINDINGS
     assert summary(TraceResult((rank(0.0, 0, 0, 0, 0, 0),), ()), at=5.0) is None
+
+
+def test_a_rank_that_was_traced_several_times_is_one() -> None:
+    times = [rank(1.0, 1, 0, 0, 0, 0, of=of) for of in (0, 1, 0, 0, 1, None, None)]
+    whole = summary(TraceResult(tuple(times), ()), at=5.0)
+    assert whole is not None
+    assert (whole.ranks, whole.seconds) == (4, 7.0)
+
+
+def test_however_long_the_names_of_kernels_are_an_agent_takes_what_was_found(
+    tmp_path: Path,
+) -> None:
+    """As templates of C++ make them."""
+    maker = Maker(rank=0)
+    for number in range(6):
+        for name in (f"softmax_{number}_{'x' * 200}", f"gemm_{number}_{'x' * 200}"):
+            maker.kernel(name, 1000, "aten::bmm" if "gemm" in name else "aten::_softmax")
+    result = read(maker.write(tmp_path / "trace.json"))
+    assert max(len(each.evidence) for each in result.findings) > MOST_CHARS
+    body = TraceBody.model_validate(reported(result)["trace"])
+    (evidence,) = (each.evidence for each in body.findings)
+    assert len(evidence) == MOST_CHARS
+    assert evidence.startswith("6 launches of softmax_")
+    assert evidence.endswith("...")
+    assert all(len(each.remedy) <= MOST_CHARS for each in kinds())
 
 
 def test_what_is_no_share_is_refused_and_of_too_many_ranks_the_first_are_kept() -> None:

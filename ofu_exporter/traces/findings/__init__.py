@@ -109,7 +109,7 @@ def findings_of(facts: TraceFacts) -> tuple[Finding, ...]:
     for kind in kinds():
         claimed = [claim for claim in _claims(kind, facts, left) if claim.seconds > 0]
         seconds = sum(claim.seconds for claim in claimed)
-        share = seconds / facts.seconds if facts.seconds else 0.0
+        share = min(seconds / facts.seconds, 1.0) if facts.seconds else 0.0  # of sums of floats
         evidence = kind.evidence(claimed, facts) if share >= kind.least else ""
         if evidence:
             findings.append(Finding(kind.name, share, seconds, evidence, kind.remedy))
