@@ -93,7 +93,9 @@ class LogTail:
         self._until: float | None = None
         """Up to when a report covers the time."""
         self._last: float | None = None
-        """The end of the last statement, of whatever kind."""
+        """The end of the last statement, of whatever kind; None where a restart came after it."""
+        self._step: int | None = None
+        """The last step that was stated."""
         self._waiting = _ShortStatements()
         self._restarts = Restarts()
         self._lines = 0
@@ -113,6 +115,7 @@ class LogTail:
         self._note(line)
         restart = self._restarts.line(line.text)
         if restart is not None:
+            self._last = None
             return self._within_reach(*restart, line)
         alone, why = None, ""
         for name, follower in self._followers.items():
@@ -130,6 +133,7 @@ class LogTail:
             self._drop(Drop.UNREADABLE, why)
         if alone is None:
             return None
+        self._note_step(alone)
         return self._report(alone, line) if alone.has_rate else self._reached(alone, line)
 
     def close(self) -> None:
@@ -144,6 +148,12 @@ class LogTail:
             self._say_forms()
         if not line.is_new and not (_CONTINUES.match(line.text) and not stamp(line.text)):
             self._stamped = line.text
+
+    def _note_step(self, statement: Statement) -> None:
+        """Forget when the last statement ended where an earlier step follows: the time since is that of a restart."""
+        if statement.step is not None:
+            self._last = None if statement.step < (self._step or 0) else self._last
+            self._step = statement.step
 
     def _say_forms(self) -> None:
         if not self._is_known and self._lines:

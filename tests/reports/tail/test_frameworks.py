@@ -137,6 +137,26 @@ def test_validation_is_in_no_interval_of_torchtitan() -> None:
     assert report.at - (report.start or 0.0) == STEP_SECONDS
 
 
+NEW_CYCLE = (
+    "- Cycle: 1 Event: failure_detected Node: n Rank: 0 Time: 2023-11-14 22:13:50.000 UTC",
+    "- Cycle: 1 Event: worker_start_started Node: n Rank: 0 Time: 2023-11-14 22:18:50.000 UTC",
+)
+
+
+@every([("2", ()), ("4", NEW_CYCLE)])
+def test_no_rate_of_torchtitan_is_of_the_time_that_a_restart_took(
+    step: str, launcher: tuple[str, ...]
+) -> None:
+    """Its line does not say how long its steps took, so they last since the line before."""
+    log = Job()
+    log.follow(titan(1), titan(2), titan(3))
+    log.now += 300.0
+    (after, again) = log.follow("\n".join((*launcher, titan(int(step)))), titan(int(step) + 1))
+    assert (after.values, after.step) == ({}, int(step))
+    assert again.values == {"tflops_per_gpu": pytest.approx(420.4)}
+    assert again.at - (again.start or 0.0) == STEP_SECONDS
+
+
 def test_lines_of_2024_of_torchtitan_have_an_mfu_alone() -> None:
     _, calls = followed(lambda n: titan(n).replace("tps: 7,250  tflops: 420.40", "wps: 7,250"))
     assert rates(calls, "mfu") == pytest.approx([0.4249] * (STEPS - 1))
