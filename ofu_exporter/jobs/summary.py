@@ -40,7 +40,8 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
 def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
     if reported is None or reported.mfu_ratio is None:
         return {}
-    first = reported.causes.first if reported.causes else None
+    causes = reported.causes if reported.verdict is reported.recent_verdict else None
+    first = causes.first if causes else None
     cause = {"cause": first.cause} if first else {}
     return {"mfu": percent(reported.mfu_ratio), "verdict": reported.verdict.value, **cause}
 
@@ -180,12 +181,13 @@ def _reported_lines(job: JobTotals, reported: ReportedMfu) -> list[str]:
     ]
     if reported.causes is None:
         return lines
-    first, tied = reported.causes.first, reported.causes.tied
+    first, tied, recent = reported.causes.first, reported.causes.tied, reported.recent_verdict
+    of = "" if recent is reported.verdict else f" of {recent.value} in the last minutes"
     if first is None:
-        return [*lines, "No known cause fits"]
+        return [*lines, f"No known cause{of} fits"]
     like = f" ({tied} fit equally well)" * (tied > 1)
-    likeliest = f"Likeliest cause{like}: {first.cause}: {first.evidence}"
-    return [*lines, likeliest, f"With more facts: {_command(reported)}"]
+    lines.append(f"Likeliest cause{of}{like}: {first.cause}: {first.evidence}")
+    return lines if of else [*lines, f"With more facts: {_command(reported)}"]
 
 
 def _command(reported: ReportedMfu) -> str:

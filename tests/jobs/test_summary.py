@@ -6,12 +6,14 @@ from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import merged
 from ofu_exporter.values.losses import Bottleneck, Bounds, Loss
-from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
+from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared, Verdict
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import FIRST, made, reporting
 from tests.helpers.every import every
 
 HOUR = 3600.0
+ABOVE = {"verdict": Verdict.MFU_ABOVE_OFU}
+"""As in the last minutes, of which the causes are."""
 LONG = GpuTotals(
     gpu="3",
     uuid="GPU-3",
@@ -36,6 +38,19 @@ def test_the_line_for_a_comment_field() -> None:
 def test_the_line_names_no_cause_where_none_was_found_or_looked_for() -> None:
     for causes in (None, Causes()):
         assert "mfu=40.0% verdict=agree gpus=2" in one_line(reporting(causes=causes))
+
+
+def test_what_the_last_minutes_were_of_is_no_cause_of_another_verdict() -> None:
+    assert "mfu=40.0% verdict=agree gpus=2" in one_line(reporting())
+    lines = summary_text(reporting()).splitlines()
+    assert (
+        f"Likeliest cause of mfu_above_ofu in the last minutes: {FIRST.cause}: {FIRST.evidence}"
+        in lines
+    )
+    assert not [line for line in lines if line.startswith("With more facts")]
+    assert "No known cause of mfu_above_ofu in the last minutes fits" in summary_text(
+        reporting(causes=Causes())
+    )
 
 
 def test_the_text_for_people() -> None:
@@ -63,13 +78,15 @@ def test_the_text_says_what_is_known_and_leaves_out_what_is_not() -> None:
 
 def test_the_text_of_a_job_that_reports() -> None:
     adjusted = Adjusted(0.024, "exact", 27 * HOUR, 90 * HOUR)
-    told = reporting(outcomes={"overlap": 3}, causes=Causes((FIRST, FIRST), 2), adjusted=adjusted)
+    told = reporting(
+        outcomes={"overlap": 3}, causes=Causes((FIRST, FIRST), 2), adjusted=adjusted, **ABOVE
+    )
     assert summary_text(
         told.model_copy(update={"gpus": (LONG,), "distribution": {}})
     ).splitlines() == [
         "Job 12, name llama, user ada, array 10_2 (running)",
         "OFU 25.0% over 100.00 GPU-hours, 1 GPU (1 MIG instance) on n1, measured 50.0% of the time",
-        "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (0 reports, 3 refused)",
+        "Reported MFU 40.0%, OFU of the same seconds 34.0%: mfu_above_ofu (0 reports, 3 refused)",
         "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
         "Likeliest cause (2 fit equally well): fp8_peak_for_bf16: "
         "the peak of fp8 is twice that of bf16",
@@ -77,7 +94,7 @@ def test_the_text_of_a_job_that_reports() -> None:
         "--gpus N --config FILE --seq-len N --tokens-per-second N",
         "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds",
     ]
-    assert "No known cause fits" in summary_text(reporting(causes=Causes())).splitlines()
+    assert "No known cause fits" in summary_text(reporting(causes=Causes(), **ABOVE))
 
 
 def test_a_simulated_node_makes_the_whole_simulated() -> None:
@@ -93,15 +110,14 @@ def test_a_recorded_job_is_told_from_one_that_runs_here() -> None:
 
 
 def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
-    assert "mfu=40.0% verdict=agree cause=fp8_peak_for_bf16" in one_line(reporting())
-    lines = summary_text(reporting()).splitlines()
-    assert (
-        "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (5 reports, 1 refused)" in lines
-    )
+    assert "mfu=40.0% verdict=mfu_above_ofu cause=fp8_peak_for_bf16" in one_line(reporting(**ABOVE))
+    lines = summary_text(reporting(**ABOVE)).splitlines()
+    compared = "Reported MFU 40.0%, OFU of the same seconds 34.0%: mfu_above_ofu"
+    assert f"{compared} (5 reports, 1 refused)" in lines
     assert f"Likeliest cause: {FIRST.cause}: {FIRST.evidence}" in lines
-    several = summary_text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
+    several = summary_text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3), **ABOVE))
     assert "Likeliest cause (3 fit equally well): fp8" in several
-    assert "No known cause fits" in summary_text(reporting(causes=Causes()))
+    assert "No known cause fits" in summary_text(reporting(causes=Causes(), **ABOVE))
 
 
 def test_a_summary_of_what_was_not_compared_says_so() -> None:
