@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import mul
 from typing import Any
 
 from ofu_exporter.errors import ConfigError, OfuError, PageError
@@ -40,7 +41,8 @@ class PullOutcome(str, Enum):
     SERVED = "served"
     """Tokens and requests were read; the engine does not count FLOPs."""
     BEGUN = "begun"
-    """The first value, or the first after a restart, another set of engines or a long gap."""
+    """The first value, or the first after a restart, another set of engines or a long gap; or another engine of the job
+    has none."""
     UNFILLED = "unfilled"
     """The counter exists but has never moved: this engine or backend doesn't count."""
     NO_COUNTER = "no_counter"
@@ -67,6 +69,8 @@ class PulledEngine:
     page: PageClient
     tally: ServedTally
     last: _Counters | None = None
+    report: dict[str, Any] | None = None
+    """Of its last pull, about its own GPUs; None where that made none."""
     asked_at: float | None = None
     """When a gauge was last read, on the monotonic clock."""
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -129,11 +133,11 @@ class Pulls:
 
     def pull(self, engine: PulledEngine) -> None:
         """Pull from an engine once, in the calling thread."""
-        detail = ""
+        detail, report = "", None
         try:
             outcome, report = self._read(engine)
             if report is not None:
-                self._submit(report)
+                outcome = self._report(engine, report)
         except PageError as error:
             outcome, detail = PullOutcome(error.reason.value), error.detail
         except OfuError as error:
@@ -141,7 +145,22 @@ class Pulls:
         except Exception as error:  # after any error, the page is pulled again
             log.exception("unexpected error while pulling from %s", engine.page.shown_url)
             outcome, detail = PullOutcome.FAILED, f"{type(error).__name__}: {error}"
+        engine.report = report
         self._note(engine, outcome, detail)
+
+    def _report(self, engine: PulledEngine, report: dict[str, Any]) -> PullOutcome:
+        """Report the mean over the GPUs of a job's engines, whose own reports would overlap: its first one does."""
+        engines = [each for each in self.engines if each.setting.job_id == report["job_id"]]
+        if engine is not engines[0]:
+            return PullOutcome.REPORTED
+        rate = "mfu" if engine.setting.metric else "tflops_per_gpu"
+        reports = [report, *(each.report for each in engines[1:])]
+        rates = [each[rate] for each in reports if each and rate in each]
+        if len(rates) < len(engines):
+            return PullOutcome.BEGUN
+        gpus = [len(each.last.flops) if each.last else 1 for each in engines]
+        self._submit({**report, rate: sum(map(mul, rates, gpus)) / sum(gpus)})
+        return PullOutcome.REPORTED
 
     def _read(self, engine: PulledEngine) -> tuple[PullOutcome, dict[str, Any] | None]:
         """Pull once; the report is made of this value and the last one. Raises PageError."""

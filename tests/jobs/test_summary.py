@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import merged
@@ -12,7 +14,7 @@ from tests.helpers.documents import FIRST, made, reporting
 from tests.helpers.every import every
 
 HOUR = 3600.0
-ABOVE = {"verdict": Verdict.MFU_ABOVE_OFU}
+ABOVE: dict[str, Any] = {"verdict": Verdict.MFU_ABOVE_OFU}
 """As in the last minutes, of which the causes are."""
 LONG = GpuTotals(
     gpu="3",

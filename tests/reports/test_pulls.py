@@ -115,6 +115,37 @@ def test_the_engines_of_one_job_are_counted_together(engine: Served) -> None:
     assert pulling.outcomes() == {("a", "begun"): 2, ("b", "begun"): 1}
 
 
+def test_the_first_of_a_jobs_engines_reports_the_mean_over_the_gpus_of_all() -> None:
+    """Reports of each alone would overlap, so that one of them stood for all of the job's GPUs."""
+    now, said = 0.0, list[dict[str, Any]]()
+    pages = {"one": vllm(1e15), "two": vllm(1e15, 1e15)}
+    with page_server(lambda: pages["one"]) as one, page_server(lambda: pages["two"]) as two:
+        urls = {"a": (one, two), "b": (one,)}
+        settings = [PullSetting(job_id=job, url=url) for job, some in urls.items() for url in some]
+        pulling = Pulls(settings, said.append, lambda: NOW + now, lambda: now)
+
+        def pull() -> list[str]:
+            before = [dict(each.outcomes) for each in pulling.engines]
+            for each in reversed(pulling.engines):
+                pulling.pull(each)
+            return [
+                next(name for name, n in each.outcomes.items() if n != earlier.get(name))
+                for each, earlier in zip(pulling.engines, before, strict=True)
+            ]
+
+        assert pull() == ["begun"] * 3
+        now = 15.0
+        pages = {"one": vllm(1e15 + 15 * 600e12), "two": vllm(1e15, 1e15 + 15 * 300e12)}
+        assert pull() == ["reported"] * 3
+        assert [(each["job_id"], each["tflops_per_gpu"]) for each in said] == [
+            ("b", pytest.approx(600.0)),
+            ("a", pytest.approx(300.0)),
+        ]
+        now, pages["two"] = 30.0, "# no page of an engine"
+        assert pull() == ["begun", "no_counter", "reported"], "one of them is not known"
+        assert said[-1]["job_id"] == "b"
+
+
 def test_outcomes_can_be_read_while_pulls_go_on(bench: Bench) -> None:
     """Far more of them than there are, so that a thread that counts is in time to disturb."""
     outcomes, ended = bench.pulls.engines[0].outcomes, threading.Event()
