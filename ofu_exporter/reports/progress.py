@@ -173,7 +173,7 @@ def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Pr
 def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:
     event = report.event or ""
     span = _counted(now, report, countable)
-    step = report.step if now.step is None else now.step
+    step = max((each for each in (report.step, now.step) if each is not None), default=None)
     is_again = step is not None and now.highest_before is not None and step < now.highest_before
     now = _lost(now, event, span, 0.0)  # it is known from now on
     now = _stated(now, "done_again" if is_again else event, span, countable)

@@ -135,6 +135,15 @@ def test_a_quick_restart_is_told_once_no_higher_step_comes() -> None:
     assert job.progress.recoveries[0].resumed_step == 10
 
 
+def test_an_evaluation_of_a_step_beyond_the_last_report_of_steps_is_of_that_step() -> None:
+    """Steps of 0.3 s are reported every 10 s, so the last one that was told is up to 33 behind."""
+    told = Told().step(150, 100).requeued(200).step(140, 210, 200)
+    job = told.event("evaluation", 213, 243, step=151)
+    assert (job.progress.evaluation_seconds, job.done_again) == (30.0 * GPUS, 10.0)
+    job.event("checkpoint", 243, 253, step=100)
+    assert job.done_again == 20.0, "one of an earlier step, which the job waited for now"
+
+
 def test_an_evaluation_among_steps_of_a_restart_counts_once() -> None:
     job = Told().step(99, 90).step(100, 100).step(50, 108, 106).event("evaluation", 108, 111)
     job.step(51, 112).step(52, 113)
