@@ -97,7 +97,10 @@ class OfuCallback(OfuReporting, Callback):
         if self._model_flops_per_step is not None:
             return self._model_flops_per_step / float(trainer.accumulate_grad_batches)
         if self._counted == "tokens":
-            return float(self._tokens_in_batch(batch) * trainer.world_size)
+            # Ranks that share a model, by tensors or pipeline stages, are given one batch together.
+            sampler = trainer.distributed_sampler_kwargs or {}
+            batches = sampler.get("num_replicas", trainer.world_size)
+            return float(self._tokens_in_batch(batch) * batches)
         if not self._counted:
             return 0.0
         return float(pl_module.flops_per_batch * trainer.world_size)

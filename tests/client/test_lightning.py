@@ -6,6 +6,7 @@ Needs `pip install lightning`, which no extra brings.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,6 +77,20 @@ def test_tokens_of_the_batches(tmp_path: Path) -> None:
     assert report["gpus"] == 1
     assert report["framework"].endswith("tokens")
     assert report["step"] == trainer.global_step == BATCHES
+
+
+def test_ranks_that_share_a_batch_count_its_tokens_once() -> None:
+    """The two values as a Trainer of 2.6 has them with `ModelParallelStrategy(2, 4)` on eight GPUs, and on one."""
+    torch = library("torch")
+    library("lightning")
+    from ofu_exporter.client.lightning import OfuCallback
+
+    callback = OfuCallback(flops_per_token=1e6)
+    callback._counted = "tokens"
+    batch = {"input_ids": torch.ones(BATCH, SEQ_LEN)}
+    for ranks, sampler, batches in ((8, {"num_replicas": 2, "rank": 0}, 2), (1, None, 1)):
+        trainer = SimpleNamespace(world_size=ranks, distributed_sampler_kwargs=sampler)
+        assert callback._batch(trainer, None, batch) == batches * BATCH * SEQ_LEN
 
 
 def test_the_answer_is_among_the_trainers_metrics(tmp_path: Path) -> None:
