@@ -167,15 +167,15 @@ class Pulls:
         asked_at = self._clock()
         try:
             text = engine.page.fetch(MAX_PAGE_BYTES)
+            at = (asked_at + self._clock()) / 2
+            end = self._wall() - (self._clock() - at)
+            has_work = not engine.setting.metric and self._tallied(engine, text, end)
         except PageError:
             with self._ledger.lock:
                 engine.tally.lose()
             raise
-        at = (asked_at + self._clock()) / 2
-        end = self._wall() - (self._clock() - at)
         if engine.setting.metric:
             return _of_gauge(engine, text, at, end)
-        has_work = self._tallied(engine, text, end)
         outcome, report = _of_counter(engine, text, at, end)
         if outcome is PullOutcome.NO_COUNTER and has_work:
             return PullOutcome.SERVED, None
@@ -189,11 +189,12 @@ class Pulls:
         except ValueError as error:
             detail = f"{engine.page.shown_url}: {error}"
             raise PageError(Reason.NOT_METRICS, detail) from error
-        if page is None:
-            return False
         with self._ledger.lock:
-            engine.tally.take(page, end)
-        return True
+            if page is None:  # a gateway may answer while its engine does not
+                engine.tally.lose()
+            else:
+                engine.tally.take(page, end)
+        return page is not None
 
     def _note(self, engine: PulledEngine, outcome: PullOutcome, detail: str) -> None:
         if outcome.value not in engine.outcomes:  # each kind of problem is logged once

@@ -25,6 +25,8 @@ class ServedTally:
     def __init__(self, kept: Iterable[KeptCounters] = ()) -> None:
         """`kept` are the pages up to which an earlier one counted."""
         self.served = Served()
+        self.is_read = False
+        """Whether the last pull had a page."""
         self._pages: dict[tuple[str, ...], tuple[EnginePage, float]] = {}
         """The last page of each engine that answered and when it was read, by the starts of its processes; the one
         read last stands last."""
@@ -52,6 +54,7 @@ class ServedTally:
 
     def take(self, page: EnginePage, at: float = 0.0) -> None:
         """Add a page that was read at a Unix time."""
+        self.is_read = True
         page = self._named(page)
         last, last_at = next(reversed(self._pages.values()), (None, 0.0))
         before, before_at = self._pop(page)
@@ -94,6 +97,7 @@ class ServedTally:
 
     def lose(self) -> None:
         """There was no page: what runs now is not known."""
+        self.is_read = False
         self.served.running.clear()
         self.served.waiting.clear()
 

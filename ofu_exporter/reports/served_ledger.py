@@ -61,9 +61,16 @@ class Ledger:
             return [self._tallies[engine].tally for engine in engines]
 
     def served(self) -> dict[str, Served]:
-        """What the engines of each job served since the job's record began."""
+        """What the engines of each job served since the job's record began, by the id that its scheduler gives it."""
         with self.lock:
-            return self._served()
+            named = self._served()
+        snapshot = self._snapshot() if named else None
+        jobs = [view.job for view in snapshot.jobs] if snapshot else []
+        ids = {alias: job.job_id for job in jobs for alias in job.aliases}
+        served: dict[str, Served] = {}
+        for name, each in named.items():
+            served.setdefault(ids.get(name, name), Served()).add(each)
+        return served
 
     def kept(self) -> KeptServed:
         """All that the next agent needs."""
@@ -82,9 +89,13 @@ class Ledger:
         of_tallies = ((each.setting.job_id, each.tally.served) for each in self._tallies.values())
         for job, served in (*self._earlier.items(), *of_tallies):
             jobs.setdefault(job, Served()).add(served)
-        for setting, _ in self._tallies.values():
+        for setting, tally in self._tallies.values():
             if not setting.metric:
-                jobs[setting.job_id].engines[setting.role] += 1.0
+                its = jobs[setting.job_id]
+                its.engines[setting.role] += 1.0
+                if not tally.is_read:  # what runs in the others is not all that runs
+                    its.running.clear()
+                    its.waiting.clear()
         return jobs
 
     def _begin_anew(self) -> None:

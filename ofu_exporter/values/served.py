@@ -51,6 +51,7 @@ class Served:
         add_to(self.seconds, other.seconds)
         add_to(self.running, other.running)
         add_to(self.waiting, other.waiting)
+        add_to(self.engines, other.engines)
 
 
 def add_to(sums: MutableMapping[KeyT, float], more: Mapping[KeyT, float]) -> None:

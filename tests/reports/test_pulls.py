@@ -434,13 +434,23 @@ def test_an_engine_that_counts_tokens_alone_makes_no_report_and_is_counted(
     assert served.running == {"": 0.0}
 
 
+@pytest.mark.parametrize(
+    ("page", "outcome"),
+    [
+        ("<html>", "not_metrics"),
+        ("gateway_requests_total 9\n", "no_counter"),
+        ("".join(f'vllm:num_requests_running{{e="{n}"}} 1\n' for n in range(2001)), "not_metrics"),
+    ],
+    ids=["no page", "a gateway without its engine", "too many series"],
+)
 def test_what_runs_is_not_known_while_the_engine_cannot_be_read(
-    engine: Served, bench: Bench
+    engine: Served, bench: Bench, page: str, outcome: str
 ) -> None:
     engine.page = "vllm:num_requests_running 3\n"
     bench.pull()
-    engine.page = "<html>"
-    assert bench.pull() == "not_metrics"
+    assert bench.ledger.served()["ns/chat"].running == {"": 3.0}
+    engine.page = page
+    assert bench.pull() == outcome
     assert bench.ledger.served()["ns/chat"].running == {}
 
 

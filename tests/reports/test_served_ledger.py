@@ -66,6 +66,21 @@ def test_engines_of_one_job_are_added() -> None:
     assert ledger.served()["chat"].running == {"m": 2.0}
 
 
+def test_of_engines_of_which_one_cannot_be_read_nobody_knows_what_runs() -> None:
+    ledger = Ledger()
+    first, second = ledger.begin_tallies([FIRST, SECOND])
+    take(first, 1000)
+    assert ledger.served()["chat"].running == {}, "the other was not read yet"
+    take(second, 2000)
+    assert ledger.served()["chat"].running == {"m": 2.0}
+    first.lose()
+    chat = ledger.served()["chat"]
+    assert (chat.running, chat.waiting) == ({}, {})
+    assert chat.tokens["m", "generation"] == 0
+    take(first, 1010)
+    assert ledger.served()["chat"].running == {"m": 2.0}
+
+
 def test_an_agent_goes_on_where_the_last_one_ended_also_with_what_was_served_in_between() -> None:
     ledger = Ledger()
     (tally,) = ledger.begin_tallies([FIRST])
@@ -212,9 +227,12 @@ def test_a_job_is_known_by_the_ids_of_its_pods() -> None:
     (tally,) = ledger.begin_tallies([FIRST])
     take(tally, 1000)
     take(tally, 1030)
-    ledger.served()
+    assert {job: each.tokens["m", "generation"] for job, each in ledger.served().items()} == {
+        "set": 30
+    }, "under the id that the job's other series have"
+    assert ledger.served()["set"].engines == {"both": 1.0}
     page.views = (replace(page.views[0], began=60.0),)
-    assert generated(ledger) == 0
+    assert ledger.served()["set"].tokens["m", "generation"] == 0
 
 
 def test_no_address_is_kept() -> None:
