@@ -31,13 +31,14 @@ def _of_jobs(name: str, counter: str, unit: float = 3600.0) -> Quantity:
 
 _WATTS = over_nodes("rate(ofu_job_energy_joules_total{CLUSTER}[5m])")
 _COMPUTED = over_nodes('rate(ofu_job_tokens_total{kind!="cached",CLUSTER}[5m])')
+_RUNNING = f"max by ({JOB}) (max_over_time(ofu_job_requests_running{{CLUSTER}}[5m]))"
 IDLE = Quantity(
     "idle_engine_joules",
     f"max by ({JOB}) (last_over_time(job:idle_engine_joules:{_LAST_HOUR}))",
-    f"3600 * sum_over_time((({_WATTS} unless on ({JOB}) max_over_time(ofu_job_requests_running{{CLUSTER}}[5m]) > 0) "
-    f"and on ({JOB}) {_COMPUTED} == 0){WITHIN}) / {LOOKS}",
+    f"3600 * sum_over_time(({_WATTS} and on ({JOB}) {_RUNNING} == 0 and on ({JOB}) {_COMPUTED} == 0){WITHIN}) / {LOOKS}",
 )
-"""Energy of a serving job's measured GPUs in looks before which no request ran and no token came for five minutes."""
+"""Energy of a serving job's measured GPUs in looks before which no request was seen to run and no token came for five
+minutes; none while nobody can see that."""
 BESIDE = (
     _of_jobs("held_gpu_hours", "ofu_job_held_gpu_seconds_total"),
     _of_jobs("energy_joules", "ofu_job_energy_joules_total", 1.0),
