@@ -18,6 +18,7 @@ from ofu_exporter.fleet.history.fleet_history import (
     ModelSums,
 )
 from ofu_exporter.fleet.history.queries import NAMES
+from ofu_exporter.fleet.history.served_sums import ServedSums
 from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
@@ -146,6 +147,7 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
             job_history.models[model] = job_history.models.get(model, 0.0) + gpu.held_seconds
     if job.reported is not None:
         _add_reported(job_history, job.reported)
+    job_history.served = _served(job)
     begin = _begin(job, end)
     until = min(max(job.ended or job.updated, begin), end)
     for hour in (history.clock.hour_of(begin + 1), history.clock.hour_of(until)):
@@ -166,6 +168,19 @@ def _add_reported(history: JobHistory, reported: ReportedMfu) -> None:
         history.causes[first.cause] = 1.0
     if reported.framework:
         history.frameworks[reported.framework] = 1.0
+
+
+def _served(job: JobTotals) -> ServedSums | None:
+    """What the job served, and how busy its memory was while that was measured for half of its time or more. Nobody
+    knows for which of its hours its engines were read, so that no token has a price."""
+    if not job.served:
+        return None
+    served, memory = ServedSums(), job.sums.memory
+    kinds = {(of.served_model, kind): n for of in job.served for kind, n in of.tokens.items()}
+    served.add_hour(kinds, None, None)
+    if memory and memory.seconds >= sum(gpu.held_seconds for gpu in job.gpus) / 2:
+        served.add_rest(None, memory.busy_seconds / HOUR, memory.seconds / HOUR)
+    return served
 
 
 def _add_free(history: FleetHistory, answer: AgentJobs, end: float) -> None:

@@ -13,6 +13,7 @@ from ofu_exporter.fleet.from_agents import AgentJobs, _by_job, _whole, agents_re
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions
 from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.jobs.served_totals import ServedTotals
 from tests.cli.test_report_hosts import DAY, notebook
 from tests.helpers.agent import Agent, agent, page_server, until
 from tests.helpers.documents import made
@@ -70,6 +71,27 @@ def test_hours_that_a_job_had_before_its_agent_started_anew_are_not_taken_from_f
     assert steps["free"] == pytest.approx(600 / 3600)
     assert steps["installed"] == pytest.approx(20 + 600 / 3600)
     assert steps["idle"] == pytest.approx(20)
+
+
+@pytest.mark.parametrize(("measured", "to_have_back"), [(18000.0, 0.0), (17999.0, 15.0)])
+def test_a_job_that_serves_bound_by_memory_has_nothing_to_have_back(
+    measured: float, to_have_back: float
+) -> None:
+    """It used 2 of 20 GPU-hours; at a target of 40 % the same work takes 5. Its memory was busy for 85 % of the time in
+    which that was measured, which has to be half of it."""
+    now = time.time()
+    job = notebook(now)
+    memory = {"memory_busy_seconds": 0.85 * measured, "memory_seconds": measured}
+    gpus = [each.model_copy(update={"utilization_seconds": 3600.0, **memory}) for each in job.gpus]
+    served = ServedTotals(served_model="m", tokens={"prompt": 1e6, "generation": 2e5})
+    job = job.model_copy(update={"gpus": gpus, "distribution": {20: 72000.0}, "served": (served,)})
+    wanted = ReportOptions("user", Prices(gpu_hour={"*": 2.0}), 0.4)
+    report = agents_report([AgentJobs("a", (job,))], (now - 14 * DAY, now), wanted)
+    (row,) = report.jobs
+    assert row.recoverable_gpu_hours == pytest.approx(to_have_back)
+    assert row.memory_ratio == (None if to_have_back else pytest.approx(0.85))
+    assert (row.prompt_tokens, row.generation_tokens) == (1e6, 2e5)
+    assert (row.serving_gpu_hours, row.cost_per_million_tokens) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def served_columns(jobs: Iterable[PricedServed]) -> dict[str, float | None]:
     held_hours, memory = sum(each.held for each in sums), sum(each.memory for each in sums)
     return {
         **{f"{kind}_tokens": kinds.get(kind) for kind in TOKEN_KINDS},
-        "serving_gpu_hours": held_hours,
+        "serving_gpu_hours": held_hours or None,
         "serving_kwh": joules / JOULES_PER_KWH if joules else None,
         "idle_engine_kwh": sum(each.idle_joules for each in sums) / JOULES_PER_KWH
         if joules
