@@ -35,7 +35,8 @@ _RUNNING = f"max by ({JOB}) (max_over_time(ofu_job_requests_running{{CLUSTER}}[5
 IDLE = Quantity(
     "idle_engine_joules",
     f"max by ({JOB}) (last_over_time(job:idle_engine_joules:{_LAST_HOUR}))",
-    f"3600 * sum_over_time(({_WATTS} and on ({JOB}) {_RUNNING} == 0 and on ({JOB}) {_COMPUTED} == 0){WITHIN}) / {LOOKS}",
+    f"3600 * sum_over_time(({_WATTS} and on ({JOB}) {_RUNNING} == 0 and on ({JOB}) {_COMPUTED} == 0){WITHIN})"
+    f" / {LOOKS}",
 )
 """Energy of a serving job's measured GPUs in looks before which no request was seen to run and no token came for five
 minutes; none while nobody can see that."""
