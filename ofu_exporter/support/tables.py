@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -63,9 +64,13 @@ def _cut(cell: str) -> str:
     return safe if len(safe) <= LONGEST else f"{safe[: LONGEST - 1]}…"
 
 
+_BRACKET = re.compile(r"(\\*)\[")
+"""A bracket with the backslashes before it, each of which would escape ours."""
+
+
 def markdown_words(words: str) -> str:
     """Words of a sentence in Markdown, with names from outside escaped: they become neither elements nor links."""
-    return shown(words).replace("<", "&lt;").replace("[", "\\[")
+    return _BRACKET.sub(r"\1\1\\[", shown(words).replace("<", "&lt;"))
 
 
 def _of_markdown(cell: str) -> str:
