@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
-from ofu_exporter.terminal.scene import SceneAnswer, gpu_label
+from ofu_exporter.terminal.scene import SceneAnswer, gpu_label, idle_words
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 Details = list[tuple[str, str]]
@@ -33,7 +33,7 @@ def gpu_details(
     rows.append(("OFU in all", _total(gpu.utilization_seconds, gpu.observed_seconds)))
     rows += [("held by", _job_line(job)) for job in jobs]
     if idle:
-        rows.append(("held idle", f"for {lasting(idle)}, as far as tensor work goes"))
+        rows.append(("held idle", f"for {idle_words(idle)}, as far as tensor work goes"))
     return [*rows, ("agent", f"{node.node}, ofu-exporter {node.version}")]
 
 

@@ -6,11 +6,18 @@ import math
 from collections.abc import Iterable, Iterator
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
-from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words, ofu_of, user_of
+from ofu_exporter.terminal.scene import (
+    Scene,
+    SceneAnswer,
+    gpu_label,
+    idle_words,
+    in_words,
+    ofu_of,
+    user_of,
+)
 from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, picture, text_cell
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
@@ -88,7 +95,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
         "limit": text_cell(limits, "soft"),
         "job": text_cell(names, style, names or None),
         "user": text_cell(users, style, users or None),
-        "note": text_cell(f"idle {lasting(idle)}" if idle else "", "warn", idle),
+        "note": text_cell(f"idle {idle_words(idle)}" if idle else "", "warn", idle),
     }
     if away:
         why = f"{in_words(gpu.unavailable, gpu.detail)}: {gpu.advice}"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ofu_exporter.ofu.track import HISTORY_SECONDS
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
-from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.details import gpu_details, job_details, user_details
 from ofu_exporter.terminal.gpu_rows import (
@@ -18,7 +16,7 @@ from ofu_exporter.terminal.gpu_rows import (
     holders,
     mean_hour,
 )
-from ofu_exporter.terminal.scene import Scene, gpu_label, mean_losses, ofu_of, user_of
+from ofu_exporter.terminal.scene import Scene, gpu_label, idle_words, mean_losses, ofu_of, user_of
 from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text_cell
 from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.text import first_names
@@ -213,13 +211,12 @@ def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> TableRow:
     users = ", ".join(dict.fromkeys(map(user_of, jobs)))
     ids = ", ".join(job.job_id for job in jobs)
     names = ", ".join(job.job_name for job in jobs)
-    lasted = "an hour or more" if idle >= HISTORY_SECONDS else lasting(idle)
     return TableRow(
         subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
         cells={
             "node": text_cell(where, order=where),
             "gpu": text_cell(gpu_label(gpu), order=gpu_place(gpu)),
-            "idle": text_cell(lasted, "warn", idle),
+            "idle": text_cell(idle_words(idle), "warn", idle),
             "job": text_cell(ids, order=ids),
             "user": text_cell(users, order=users),
             "name": text_cell(names),

@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from ofu_exporter.ofu.track import HISTORY_SECONDS
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
+from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.losses import Loss, Losses
 
+LATE_SECONDS = 30.0
+"""The longest window: of an hour without work the end may not have been read yet."""
 NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
 """What a GPU has several values of."""
 
@@ -117,3 +121,8 @@ def user_of(job: NodeJob) -> str:
 def in_words(reason: str | None, detail: str) -> str:
     more = f" ({detail})" if detail else ""
     return f"{(reason or '').replace('_', ' ')}{more}"
+
+
+def idle_words(idle: float) -> str:
+    """How long a GPU has done no tensor work, of which agents remember an hour."""
+    return "1 h+" if idle >= HISTORY_SECONDS - LATE_SECONDS else lasting(idle)

@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
     user_rows,
     worst_verdict,
 )
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, in_words
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, idle_words, in_words, user_of
 from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out, text_cell
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.job import RECORDED
@@ -116,8 +116,9 @@ def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
             yield _Problem(place, what, advice, WORTH_A_LOOK)
         idle = held_idle_seconds(node, gpu)
         if idle is not None and idle >= LONG_IDLE_SECONDS:
-            jobs = ", ".join(f"{job.job_id} of {job.user}" for job in holders(node, gpu))
-            what = f"held by job {jobs} without tensor work for {lasting(idle)}"
+            each = (filter(None, (job.job_id, user_of(job))) for job in holders(node, gpu))
+            jobs = ", ".join(map(" of ".join, each))
+            what = f"held by job {jobs} without tensor work for {idle_words(idle)}"
             advice = "Ask its user whether the job still needs the GPU."
             yield _Problem(place, what, advice, WORTH_A_LOOK)
 

@@ -46,7 +46,7 @@ def test_a_gpu_that_is_not_measured_says_why_and_what_to_do() -> None:
 
 
 def test_a_gpu_that_is_held_without_work_says_for_how_long() -> None:
-    assert shown(gpu_rows(one_node())[6], "note") == "idle 60 min"
+    assert shown(gpu_rows(one_node())[6], "note") == "idle 1 h+"
 
 
 def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:

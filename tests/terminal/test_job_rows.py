@@ -76,7 +76,7 @@ def test_users_have_their_jobs_gpus_and_idle_ones() -> None:
 def test_only_gpus_that_are_held_without_work_are_idle() -> None:
     (row,) = idle_rows(one_node())
     assert (shown(row, "gpu"), shown(row, "user")) == ("6", "alan")
-    assert shown(row, "idle") == "an hour or more"
+    assert shown(row, "idle") == "1 h+"
     assert {"6", "alan"} <= {*row.words.split()}
 
 

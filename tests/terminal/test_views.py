@@ -247,3 +247,21 @@ def test_a_job_that_holds_a_gpu_for_a_few_minutes_without_work_is_no_problem() -
     assert problems(altered(gpus=[idle], jobs=notebook)) == []
     longer = idle.model_copy(update={"idle_seconds": 600.0})
     assert len(problems(altered(gpus=[longer], jobs=notebook))) == 1
+
+
+@pytest.mark.parametrize(
+    ("user", "namespace", "seconds", "words"),
+    [
+        ("alan", "lab", 3569.0, "48144 of alan without tensor work for 59 min"),
+        ("", "lab", 3570.0, "48144 of lab without tensor work for 1 h+"),
+        ("", "", 3600.0, "48144 without tensor work for 1 h+"),
+    ],
+)
+def test_who_holds_a_gpu_without_work_and_for_how_long_as_far_as_that_is_known(
+    user: str, namespace: str, seconds: float, words: str
+) -> None:
+    idle = shown_node().gpus[6].model_copy(update={"idle_seconds": seconds})
+    names = {"user": user, "namespace": namespace}
+    jobs = [each.model_copy(update=names) for each in shown_node().jobs if each.gpus == ("6",)]
+    (said,) = problems(altered(gpus=[idle], jobs=jobs))
+    assert f"held by job {words} |" in said
