@@ -3,8 +3,9 @@ const focusable = () => [...document.querySelectorAll("main a, main button")];
 const refresh = async () => {
   if (document.hidden) return;
   try {
-    const answer = await fetch(location.href, {headers: {accept: "text/html"}});
-    if (!answer.ok) throw 0;
+    const signal = AbortSignal.timeout?.(4000);  // else a browser waits for minutes for an agent that hangs
+    const answer = await fetch(location.href, {headers: {accept: "text/html"}, signal});
+    if (!answer.ok) throw answer.status;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     const main = fresh.querySelector("main");
     if (!main) throw 0;
@@ -13,9 +14,9 @@ const refresh = async () => {
     document.querySelector("main").replaceWith(main);
     dress();
     focusable()[place]?.focus({preventScroll: true});
-  } catch {
+  } catch (why) {
     const seen = document.getElementById("seen");
-    if (seen) seen.textContent = "the agent does not answer";
+    if (seen) seen.textContent = why > 0 ? `the agent answers ${why}` : "the agent does not answer";
   }
 };
 setInterval(refresh, 5000);

@@ -157,6 +157,24 @@ def test_what_is_not_the_agents_page_does_not_take_its_place() -> None:
     assert len(found["gpus"]) == len(node().snapshot.gpus)
 
 
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("fail=>signal?.addEventListener('abort',()=>fail(signal.reason))", "does not answer"),
+        ("()=>take({ok:false,status:404})", "answers 404"),
+    ],
+    ids=["it hangs", "it has forgotten the job"],
+)
+def test_a_page_that_the_agent_gives_no_more_says_so(answer: str, words: str) -> None:
+    """A browser waits for five minutes for an agent that hangs, and the old numbers would stand there as new."""
+    fetches = f"window.fetch=(_,{{signal}})=>new Promise((take,fail)=>({answer})(fail));"
+    with page_server(lambda: with_script(page_of("node"), fetches + READER), "text/html") as url:
+        found = found_by(seen(url, window=(800, 360), seconds=15))
+    assert found["seen"] == f"the agent {words}"
+
+
 def test_nothing_but_the_page_itself_may_be_asked_or_run() -> None:
     assert POLICY.startswith("default-src 'none'")
     assert "unsafe" not in POLICY
