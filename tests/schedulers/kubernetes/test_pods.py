@@ -218,6 +218,30 @@ def test_the_api_server_knows_when_a_pod_ended_while_kubelet_was_down(
     assert len(bench.answer(after=5.0)) == 1 + ends
 
 
+@pytest.mark.parametrize("both", [True, False], ids=["both known", "one deleted"])
+def test_a_job_of_two_pods_ended_with_the_last_of_them_where_both_are_known(
+    bench: Bench, both: bool
+) -> None:
+    ray = {"ray.io/cluster": "ray"}
+    ends = {"a": RUN, "b": STARTED}
+    for name in ends:
+        bench.api.add(doubles.pod(name, ray))
+    assert set(bench.claims(holding("a", "GPU-a"), holding("b", "GPU-b"))) == {"ns/ray"}
+    bench.kubelet.stop()
+    bench.failure()
+    for name, end in ends.items():
+        over = {"c": doubles.finished(STARTED, end)}
+        bench.api.add(doubles.pod(name, ray, phase="Succeeded", containers=over))
+    if not both:
+        bench.api.objects.pop(doubles.pod_path("b"))
+    bench.hold(holding("stays", "GPU-c"))
+    bench.api.add(doubles.pod("stays"))
+    bench.kubelet.start()
+    bench.failure()
+    after = bench.answer(after=driver.SETTLE_SECONDS)
+    assert [claim.ended for claim in after if claim.ended is not None] == [RUN_UNIX] * both
+
+
 def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(bench: Bench) -> None:
     bench.hold(holding("p", "GPU-a"))
     assert bench.claims() == {}
