@@ -160,6 +160,9 @@ def test_a_models_name_may_have_what_text_escapes() -> None:
     page = engine_pages.read('vllm:prompt_tokens_total{model_name="a\\"},{\\\\b"} 3\n')
     assert page is not None
     assert [series.model for series in page.counters] == ['a"},{\\b']
+    other = engine_pages.read('vllm:prompt_tokens_total{model="b"} 3\n')
+    assert other is not None
+    assert [series.model for series in other.counters] == ["b"]
 
 
 def test_a_page_of_too_many_series_is_refused() -> None:

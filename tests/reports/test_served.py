@@ -42,6 +42,11 @@ def test_each_token_of_a_prompt_counts_once() -> None:
     assert sum(served.tokens.values()) == 1000 + 70
 
 
+def test_no_count_falls_where_an_engine_counts_cached_tokens_before_their_prompts() -> None:
+    served = after(page(100), page(200), page(200, 50))
+    assert (tokens(served)["prompt"], tokens(served)["cached"]) == (100, 50)
+
+
 def test_after_a_restart_the_engine_counts_from_0() -> None:
     assert tokens(after(page(500), page(900), page(200), page(250)))["prompt"] == 400 + 200 + 50
 

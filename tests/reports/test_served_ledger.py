@@ -219,6 +219,8 @@ def test_another_job_of_the_same_id_begins_at_0_as_its_gpu_seconds_do() -> None:
     assert generated(ledger) == 0
     take(tally, 1031)
     assert generated(ledger) == 1
+    page.views = (view(800.0),)
+    assert generated(ledger) == 1, "it is the same record, of which more is known"
 
 
 def test_a_job_is_known_by_the_ids_of_its_pods() -> None:
