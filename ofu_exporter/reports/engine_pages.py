@@ -13,6 +13,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
+from ofu_exporter.values.text import shown
+
 MAX_SERIES = 2000
 """Of one page; the largest that was seen, 16 data-parallel engines of one model, has some 300."""
 MAX_STARTS = 256
@@ -134,7 +136,7 @@ def _series(text: str) -> Iterator[tuple[EngineSeries, float]]:
         count += 1
         if count > MAX_SERIES:
             raise ValueError(f"over {MAX_SERIES} series of a serving engine")
-        named = {name: _plain(value) for name, value in _LABEL.findall(labels)}
+        named = {name: shown(_plain(value)) for name, value in _LABEL.findall(labels)}
         model = named.get("model_name", named.get("model", ""))[:256]
         yield EngineSeries(meaning[0], _kind(*meaning, named), model, short_hash(labels)), number
 

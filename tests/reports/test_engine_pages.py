@@ -165,6 +165,16 @@ def test_a_models_name_may_have_what_text_escapes() -> None:
     assert [series.model for series in other.counters] == ["b"]
 
 
+def test_no_name_of_a_page_acts_on_a_terminal() -> None:
+    page = engine_pages.read(
+        'vllm:prompt_tokens_total{model_name="a\x1b[31m\\nb\u202e"} 3\n'
+        'sglang:forward_execution_seconds_total{category="\x1b[2J"} 3\n'
+    )
+    assert page is not None
+    names = {name for series in page.counters for name in (series.model, series.kind)}
+    assert names == {r"a\x1b[31m\nb\u202e", r"\x1b[2J", "", "all prompt"}
+
+
 def test_a_page_of_too_many_series_is_refused() -> None:
     page = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 1\n' for n in range(2001))
     with pytest.raises(ValueError, match="over 2000 series"):
