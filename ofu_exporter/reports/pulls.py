@@ -19,6 +19,7 @@ from typing import Any
 from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.reports import engine_pages
+from ofu_exporter.reports.engine_pages import EnginePage
 from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
@@ -57,6 +58,8 @@ class _Counters:
     """FLOPs of one GPU since the start of each engine, and when they were read."""
 
     flops: Mapping[str, float]
+    started: frozenset[str]
+    """When their processes did, as the page writes it."""
     at: float
     """Seconds on a monotonic clock."""
 
@@ -169,21 +172,22 @@ class Pulls:
             text = engine.page.fetch(MAX_PAGE_BYTES)
             at = (asked_at + self._clock()) / 2
             end = self._wall() - (self._clock() - at)
-            has_work = not engine.setting.metric and self._tallied(engine, text, end)
+            page = None if engine.setting.metric else self._tallied(engine, text, end)
         except PageError:
             with self._ledger.lock:
                 engine.tally.lose()
             raise
         if engine.setting.metric:
             return _of_gauge(engine, text, at, end)
-        outcome, report = _of_counter(engine, text, at, end)
-        if outcome is PullOutcome.NO_COUNTER and has_work:
+        started = frozenset(page.started if page else ())
+        outcome, report = _of_counter(engine, text, started, at, end)
+        if outcome is PullOutcome.NO_COUNTER and page:
             return PullOutcome.SERVED, None
         return outcome, report
 
-    def _tallied(self, engine: PulledEngine, text: str, end: float) -> bool:
-        """Add what the page of a Unix time says of the engine's work; whether it says any. Raises PageError for a page
-        too large."""
+    def _tallied(self, engine: PulledEngine, text: str, end: float) -> EnginePage | None:
+        """Add what the page of a Unix time says of the engine's work; None where it says nothing. Raises PageError for
+        a page too large."""
         try:
             page = engine_pages.read(text)
         except ValueError as error:
@@ -194,7 +198,7 @@ class Pulls:
                 engine.tally.lose()
             else:
                 engine.tally.take(page, end)
-        return page is not None
+        return page
 
     def _note(self, engine: PulledEngine, outcome: PullOutcome, detail: str) -> None:
         if outcome.value not in engine.outcomes:  # each kind of problem is logged once
@@ -209,10 +213,10 @@ _FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN, PullOutcome.SERVED})
 
 
 def _of_counter(
-    engine: PulledEngine, text: str, at: float, end: float
+    engine: PulledEngine, text: str, started: frozenset[str], at: float, end: float
 ) -> tuple[PullOutcome, dict[str, Any] | None]:
     """The report that the counter of FLOPs makes with its last value; `end` is the Unix time of `at`."""
-    now = _Counters(_flops(text, engine), at)
+    now = _Counters(_flops(text, engine), started, at)
     before, engine.last = engine.last, now if now.flops else None
     if not now.flops:
         return PullOutcome.NO_COUNTER, None
@@ -259,6 +263,8 @@ def _flops(text: str, engine: PulledEngine) -> dict[str, float]:
 def _rate(before: _Counters | None, now: _Counters) -> float | None:
     """FLOP/s of a GPU, the mean over engines; None where the two can't be compared."""
     if before is None or before.flops.keys() != now.flops.keys():
+        return None
+    if before.started != now.started:  # it was restarted, or another one answers at its address
         return None
     seconds = now.at - before.at
     grown = [value - before.flops[name] for name, value in now.flops.items()]

@@ -12,8 +12,8 @@ from ofu_exporter.values.served import CACHED, PROMPT, RECOMPUTED, Served, add_t
 
 MAX_NAMES = 16
 """Names of models, and of phases, of one engine, over all pages: each is a series. The rest are one, without a name."""
-MAX_PROCESSES = 4
-"""Engines behind one address whose pages are told apart by when their processes started."""
+MAX_PROCESSES, MAX_KEPT = 32, 4 * engine_pages.MAX_SERIES
+"""Engines behind one address whose pages are told apart by when their processes started, and series of them all."""
 SKEW_SECONDS = 60.0
 """By how much the clocks of two nodes may differ."""
 
@@ -59,8 +59,7 @@ class ServedTally:
         last, last_at = next(reversed(self._pages.values()), (None, 0.0))
         before, before_at = self._pop(page)
         self._pages[page.started] = _with_gone(page, before), at
-        if len(self._pages) > MAX_PROCESSES:
-            del self._pages[next(iter(self._pages))]
+        self._forget_oldest()
         if before is not None:
             self._add(grown(before, page), at - before_at)
         elif last is None:  # what it served before is not counted, but that it counts is known
@@ -79,6 +78,12 @@ class ServedTally:
         started = set(page.started)
         shared = [key for key in self._pages if key == page.started or started & set(key)]
         return [(None, 0.0), *(self._pages.pop(key) for key in shared)][-1]
+
+    def _forget_oldest(self) -> None:
+        series = sum(len(page.counters) for page, _ in self._pages.values())
+        while len(self._pages) > MAX_PROCESSES or series > MAX_KEPT:
+            oldest, _ = self._pages.pop(next(iter(self._pages)))
+            series -= len(oldest.counters)
 
     def _named(self, page: EnginePage) -> EnginePage:
         """The page with no more names than are kept, always the same ones."""

@@ -209,6 +209,21 @@ def test_a_restarted_engine_begins_anew(engine: Served, bench: Bench) -> None:
     assert bench.pull() == "begun", "whatever the other one did meanwhile"
 
 
+def test_counters_of_two_processes_make_no_rate(engine: Served, bench: Bench) -> None:
+    """Of an engine that counted more since its restart than before, or of two behind one address that answer by turns;
+    a gateway may list its engines in any order."""
+    first, second = (
+        "".join(f"process_start_time_seconds {n}\n" for n in each) for each in ("17", "18")
+    )
+    engine.page = vllm(1e15) + first
+    assert bench.pull() == "begun"
+    engine.page = vllm(3e15) + second
+    assert bench.pull() == "begun"
+    engine.page = vllm(4e15) + "process_start_time_seconds 8\nprocess_start_time_seconds 1\n"
+    assert bench.pull() == "reported"
+    assert bench.reports[0]["tflops_per_gpu"] == pytest.approx(1e15 / 15 / 1e12)
+
+
 def test_another_set_of_engines_begins_anew(engine: Served, bench: Bench) -> None:
     engine.page = vllm(1e15)
     bench.pull()

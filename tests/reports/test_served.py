@@ -6,7 +6,8 @@ import pytest
 
 from ofu_exporter.jobs.kept_served import KeptCounters
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.served import MAX_NAMES, ServedTally
+from ofu_exporter.reports.engine_pages import MAX_SERIES
+from ofu_exporter.reports.served import MAX_NAMES, MAX_PROCESSES, ServedTally
 from ofu_exporter.values.served import TOKEN_KINDS, Served
 
 
@@ -166,14 +167,24 @@ def test_the_time_and_the_flops_are_those_between_pulls() -> None:
 
 
 def test_of_many_engines_behind_one_address_the_one_not_read_for_longest_is_forgotten() -> None:
-    tally = ServedTally()
-    for turn, (number, value) in enumerate(
-        [(1, 5), (2, 5), (3, 5), (4, 5), (1, 5), (5, 5), (1, 15), (2, 25), (4, 12)]
-    ):
+    tally, most = ServedTally(), range(1, MAX_PROCESSES + 1)
+    turns = [*((number, 5) for number in (*most, 1, 99)), (1, 15), (2, 25), (4, 12)]
+    for turn, (number, value) in enumerate(turns):
         read = engine_pages.read(page(value) + f"process_start_time_seconds {100 + number}\n")
         assert read is not None
         tally.take(read, 5000.0 + 15 * turn)
     assert tokens(tally.served)["prompt"] == (15 - 5) + (12 - 5)
+    assert len(tally.kept()) == MAX_PROCESSES
+
+
+def test_engines_behind_one_address_with_many_series_each_are_fewer() -> None:
+    tally = ServedTally()
+    rows = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 5\n' for n in range(MAX_SERIES))
+    for number in range(6):
+        read = engine_pages.read(f"{rows}process_start_time_seconds {100 + number}\n")
+        assert read is not None
+        tally.take(read, 5000.0 + 15 * number)
+    assert [each.started for each in tally.kept()] == [(f"{n}",) for n in range(102, 106)]
 
 
 def test_a_clock_that_was_set_back_takes_no_time_and_names_that_were_kept_are_bounded() -> None:
