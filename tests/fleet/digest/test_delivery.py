@@ -242,6 +242,10 @@ def test_a_server_that_is_away_is_not_asked_for_everybody() -> None:
     whys = [each.why for each in fates.values()]
     assert all("Connection refused" in why for why in whys[:3])
     assert whys[3:] == ["not tried after 3 failures in a row"] * 2
+    with mail_server() as server:
+        server.refused |= {f"{name}@example.org": "550 no such user" for name in "abde"}
+        fates = results(by_mail(server), *"abcdef")
+    assert [name for name, each in fates.items() if each.fate == "sent"] == ["c", "f"]
 
 
 def test_a_server_that_never_answers_is_left() -> None:

@@ -55,6 +55,7 @@ def test_places_are_told_with_what_would_help_and_without_anybody_elses_name() -
     assert "2nd of 3 users by GPU-hours short of the target (1st: most)." in said
     assert "2nd of 3 users by OFU (1st: highest)." in said
     assert "The job with the most to gain is a/1 train-ada: 16 GPU-hours (32 USD)." in said
+    assert "Exempt jobs" not in said
     assert "bob" not in said
     assert "eve" not in said
 
@@ -108,6 +109,8 @@ def test_what_is_not_known_is_a_dash_and_no_zero() -> None:
     assert "OFU was not measured in 100.0% of these GPU-hours; it is not counted as 0." in said
     assert "They fell" not in said
     assert "That is better" not in said
+    (row,) = (line for line in said.splitlines() if line.startswith("a/1"))
+    assert row.split()[2:] == ["8", "80", "-", "40.0%", *"-----"]
 
 
 def test_simulated_values_are_said_to_be_so_before_anything_else() -> None:
