@@ -9,6 +9,7 @@ import pytest
 
 from ofu_exporter.ofu.track import HISTORY_SECONDS
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, MOST_TRACKS, History
+from ofu_exporter.values.gpu import Share
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import JobView
@@ -54,6 +55,18 @@ def test_a_window_longer_than_a_step_covers_all_of_its_steps() -> None:
     node.tick(30.0, reading(0.0, 30.0, 0.5, [1400e6] * 10))
     history.take(node.last)
     assert history.gpu(KEY)[-3:] == pytest.approx([0.5 * CLOCK] * 3)
+
+
+def test_a_window_of_an_instance_covers_the_time_until_it_ended() -> None:
+    """A quarter of a GPU in 30 s is 7.5 GPU-seconds; the snapshot came two seconds after the window."""
+    first, history = snapshot_of(reading()), History()
+    begun = first.gpus[0]._replace(
+        share=Share(0.25, "slices"), observed_seconds=0.0, utilization_seconds=0.0, sampled_at=0.0
+    )
+    ended = begun._replace(observed_seconds=7.5, utilization_seconds=3.75, sampled_at=30.0)
+    for at, view in ((0.0, begun), (32.0, ended)):
+        history.take(replace(first, at=at, gpus=(view,)))
+    assert history.gpu(KEY)[-4:] == [0.5, 0.5, 0.5, None]
 
 
 def test_an_hour_later_nothing_of_before_is_left() -> None:
