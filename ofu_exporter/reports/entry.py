@@ -169,6 +169,7 @@ class Entry:
         """Enter a report, and compare. Raises ReportError; then nothing has changed."""
         report, facts, stated = completed
         reached_at = not_ahead("end", now.unix if report.end is None else report.end, now)
+        not_ahead("start", report.start or 0.0, now)
         interval = None
         if stated.mfu is not None:
             began = owner.view.current_began if owner.view else None

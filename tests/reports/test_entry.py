@@ -121,6 +121,8 @@ def test_a_step_alone_is_kept_and_covers_no_time(desk: Desk) -> None:
     (line,) = desk.book._entries[A.key].progress.lines.values()
     assert (line.step, line.at) == (42, EPOCH + 120)
     assert refused(desk, step=43, end=EPOCH + 200).reason is ReportRejection.IN_FUTURE
+    ahead = refused(desk, event="restart", start=EPOCH + 3600)
+    assert (ahead.reason, ahead.field) == (ReportRejection.IN_FUTURE, "start")
 
 
 def test_events_are_kept_by_run_and_another_run_of_the_job_goes_on(desk: Desk) -> None:
