@@ -6,10 +6,16 @@ A job's time between two agents is counted by Unix times. What the clock was set
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.values.instant import Span
+from ofu_exporter.values.progress import Fall, Progress, Recovery, RunLine, Unsure
+
+TupleT = TypeVar("TupleT", RunLine, Fall, Recovery, Span, Unsure)
 
 _RUN_TIMES = ("began", "ended", "worked_since")
 LEAST_SECONDS = 1.0
@@ -55,5 +61,34 @@ def moved(job: JobTotals, seconds: float, unix: float) -> JobTotals:
     )
     times = {name: at(getattr(job, name)) for name in ("updated", "ended", "held_since")}
     starts = tuple((at(since), at(until)) for since, until in job.starts)
-    reported = job.reported and replace(job.reported, last=at(job.reported.last))
+    reported = job.reported and _moved_reports(job.reported, at)
     return job.model_copy(update={**times, "runs": runs, "starts": starts, "reported": reported})
+
+
+At = Callable[[float | None], float | None]
+"""What a Unix time, or none, becomes."""
+
+
+def _moved_reports(reported: ReportedMfu, at: At) -> ReportedMfu:
+    trace = reported.trace and replace(reported.trace, at=at(reported.trace.at) or 0.0)
+    progress = reported.progress and _moved_progress(reported.progress, at)
+    return replace(reported, last=at(reported.last), trace=trace, progress=progress)
+
+
+def _moved_progress(progress: Progress, at: At) -> Progress:
+    def moved(one: TupleT, *names: str) -> TupleT:
+        times: dict[str, Any] = {name: at(getattr(one, name)) for name in names}
+        return one._replace(**times)
+
+    unsure = (moved(each, "start", "end") for each in progress.unsure)
+    return replace(
+        progress,
+        lines={run: moved(line, "at") for run, line in progress.lines.items()},
+        stopped=at(progress.stopped),
+        until=at(progress.until),
+        told=at(progress.told),
+        fall=progress.fall and moved(progress.fall, "start", "end", "since"),
+        recoveries=tuple(moved(each, "at", "recovered", "resumed") for each in progress.recoveries),
+        again=tuple(moved(each, "start", "end") for each in progress.again),
+        unsure=tuple(each for each in unsure if each.start < each.end),
+    )
