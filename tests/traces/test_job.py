@@ -14,7 +14,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import job
 from ofu_exporter.values.trace import MOST_STEPS, TraceLimits, TraceResult
-from tests.traces.trace_maker import ADD, PRODUCT, Maker
+from tests.traces.trace_maker import ADD, AMPERE, PRODUCT, Maker
 
 REAL = Path(__file__).parents[3] / "shared" / "samples" / "kineto"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="needs the real traces beside the checkout")
@@ -255,3 +255,12 @@ def test_a_step_has_as_many_launches_as_it_has_in_however_long_a_trace(tmp_path:
     assert len(result.ranks[0].steps) == MOST_STEPS
     (elementwise,) = result.findings
     assert elementwise.evidence.startswith("199 (1 a step) launches of ")
+
+
+def test_no_instructions_are_older_than_those_of_two_different_gpus(tmp_path: Path) -> None:
+    for capability in (80, 90):
+        maker = Maker()
+        maker.kernel(AMPERE, 1000)
+        maker.write(tmp_path / f"{capability}.json", capability=capability)
+    assert [each.finding for each in read(tmp_path / "90.json").findings] == ["older_instructions"]
+    assert read(tmp_path).findings == ()

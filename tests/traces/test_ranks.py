@@ -58,6 +58,13 @@ def test_the_rank_that_computes_longer_is_named_with_its_share(
     assert result.findings[0] == slow
 
 
+def test_a_rank_that_was_traced_twice_is_compared_with_none(tmp_path: Path) -> None:
+    run([0.0, 0.0], {1: 800.0}, tmp_path)
+    one = next(tmp_path.iterdir())
+    (tmp_path / "again.json").write_bytes(one.read_bytes())
+    assert read(tmp_path).slowest_rank is None
+
+
 def test_where_no_rank_is_slower_none_is_named(tmp_path: Path) -> None:
     run([0.0, 1e6, 2e6, 3e6], {}, tmp_path)
     result = read(tmp_path)
@@ -79,6 +86,18 @@ def test_three_common_collectives_are_enough() -> None:
     one = [Collective("all-reduce", 0, 10.0 * n, 10.0 * n + 5) for n in range(3)]
     late = [each._replace(start=each.start + 2) for each in one]
     assert waiting({0: one, 1: late}) == Waiting(1, 6 / (15 + 9), 3, 3)
+
+
+def test_no_rank_waits_for_longer_than_its_collective_takes() -> None:
+    """Their ends may be further apart than they are long. Of 10 us each, rank 0 came last to four, by 300 us."""
+    one = [Collective("all-reduce", 0, 1e4 * n, 1e4 * n + 10) for n in range(10)]
+    ahead = [
+        each._replace(start=each.start + 300, end=each.end + 300) if n < 6 else each
+        for n, each in enumerate(one)
+    ]
+    waited = waiting({0: one, 1: ahead})
+    assert waited is not None
+    assert waited.share == pytest.approx(4 * 10 / (2 * 10 * 10))
 
 
 @pytest.mark.parametrize(("apart", "common"), [(500.0, 10), (501.0, 9)])

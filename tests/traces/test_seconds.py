@@ -16,12 +16,14 @@ def split(
     *ran: tuple[str, float, float, float],
     events: tuple[tuple[str, float, float], ...] = (),
     steps: tuple[tuple[float, float], ...] = (),
+    one_stream: bool = False,
 ) -> SplitTime:
-    """Of what ran by name, launch, start and end."""
+    """Of what ran by name, launch, start and end, each on a stream of its own."""
     timeline = Timeline(UNLIMITED)
     for number, (name, launch, start, end) in enumerate(ran, start=1):
         timeline.did("main", "cudaLaunchKernel", (launch, launch + 1), call=number)
-        timeline.add_event(0, name, (start, end), (number, number), -1.0)
+        stream = 1 if one_stream else number
+        timeline.add_event(0, name, (start, end), (stream, number), -1.0)
     for name, start, end in events:
         timeline.did("main", name, (start, end))
     gpu = timeline.gpus[0]
@@ -81,6 +83,10 @@ def test_work_that_was_queued_and_waited_is_told_from_work_that_was_not_launched
     late = split((PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 1.0, 30.1, 80.0))
     why = [{cell.idle for cell in each.cells if cell.kind == IDLE_PART} for each in (soon, late)]
     assert why == [{Idle.BETWEEN_LAUNCHES}, {Idle.OTHER_STREAM}]
+    alone = split(
+        (PRODUCT, 0.0, 10.0, 20.0), (PRODUCT, 1.0, 30.1, 80.0), one_stream=True
+    )  # and so for no other stream
+    assert {each.idle for each in alone.cells} == {None, Idle.BETWEEN_LAUNCHES}
 
 
 @pytest.mark.parametrize(("fill", "is_small"), [(0.49, True), (0.5, False), (-1.0, False)])

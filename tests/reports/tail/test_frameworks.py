@@ -137,6 +137,15 @@ def test_validation_is_in_no_interval_of_torchtitan() -> None:
     assert report.at - (report.start or 0.0) == STEP_SECONDS
 
 
+def test_ranks_that_write_the_same_step_are_no_restart() -> None:
+    log = Job()
+    log.follow(titan(1), titan(2))
+    log.follow("\n".join((titan(3), titan(3))))
+    (report,) = log.follow(titan(4))
+    assert report.at - (report.start or 0.0) == STEP_SECONDS
+    assert log.tail.drops == {Drop.NO_LENGTH: 1}
+
+
 NEW_CYCLE = (
     "- Cycle: 1 Event: failure_detected Node: n Rank: 0 Time: 2023-11-14 22:13:50.000 UTC",
     "- Cycle: 1 Event: worker_start_started Node: n Rank: 0 Time: 2023-11-14 22:18:50.000 UTC",
