@@ -54,8 +54,8 @@ def test_of_two_failures_of_a_cycle_the_first_began_the_restart() -> None:
 
 def test_a_failure_that_is_told_late_or_by_a_clock_ahead_is_no_restart() -> None:
     restarts = Restarts()
-    lines = ((1, "failure_detected", 1), (1, BEGUN, 9), (1, "failure_detected", 2))
-    lines += ((1, "worker_start_started", 10), (2, "failure_detected", 30), (2, BEGUN, 29))
+    lines = [(1, "failure_detected", 1), (1, BEGUN, 9), (1, "failure_detected", 2)]
+    lines += [(1, "worker_start_started", 10), (2, "failure_detected", 30), (2, BEGUN, 29)]
     told = [restarts.line(line(*each)) for each in lines]
     assert told == [None, (DAY + 1, DAY + 9), None, None, None, None]
 
