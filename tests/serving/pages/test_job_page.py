@@ -8,6 +8,7 @@ from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import _counted_parts, job_page
+from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import reporting
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode, node_after
@@ -41,6 +42,18 @@ def test_a_recorded_job_is_told_from_one_that_runs_here() -> None:
 
 def test_an_honest_job_agrees() -> None:
     assert "agrees with OFU" in node().job_page(LLAMA.job_id)
+
+
+def test_the_causes_of_the_last_minutes_are_told_from_those_of_another_verdict() -> None:
+    page = " ".join(shown(reporting()).split())
+    assert "agrees with OFU" in page
+    assert (
+        'Of the last minutes: <span class="chip bad">MFU above OFU</span></p> '
+        "<p>What makes such a difference" in page
+    )
+    alike = shown(reporting(verdict=Verdict.MFU_ABOVE_OFU))
+    assert "What makes such a difference" in alike
+    assert "last minutes" not in alike
 
 
 def test_a_job_that_reports_nothing_has_no_verdict() -> None:
