@@ -154,15 +154,14 @@ class Pulls:
     def _report(self, engine: PulledEngine, report: dict[str, Any]) -> PullOutcome:
         """Report the mean over the GPUs of a job's engines, whose own reports would overlap: its first one does."""
         engines = [each for each in self.engines if each.setting.job_id == report["job_id"]]
-        if engine is not engines[0]:
-            return PullOutcome.REPORTED
         rate = "mfu" if engine.setting.metric else "tflops_per_gpu"
-        reports = [report, *(each.report for each in engines[1:])]
+        reports = [report if each is engine else each.report for each in engines]
         rates = [each[rate] for each in reports if each and rate in each]
         if len(rates) < len(engines):
             return PullOutcome.BEGUN
         gpus = [len(each.last.flops) if each.last else 1 for each in engines]
-        self._submit({**report, rate: sum(map(mul, rates, gpus)) / sum(gpus)})
+        if engine is engines[0]:
+            self._submit({**report, rate: sum(map(mul, rates, gpus)) / sum(gpus)})
         return PullOutcome.REPORTED
 
     def _read(self, engine: PulledEngine) -> tuple[PullOutcome, dict[str, Any] | None]:

@@ -136,14 +136,16 @@ def test_the_first_of_a_jobs_engines_reports_the_mean_over_the_gpus_of_all() -> 
         assert pull() == ["begun"] * 3
         now = 15.0
         pages = {"one": vllm(1e15 + 15 * 600e12), "two": vllm(1e15, 1e15 + 15 * 300e12)}
-        assert pull() == ["reported"] * 3
+        assert pull() == ["reported", "begun", "reported"], "the second of a came before the first"
         assert [(each["job_id"], each["tflops_per_gpu"]) for each in said] == [
             ("b", pytest.approx(600.0)),
             ("a", pytest.approx(300.0)),
         ]
-        now, pages["two"] = 30.0, "# no page of an engine"
+        now = 30.0
+        assert pull() == ["reported"] * 3
+        now, pages["two"] = 45.0, "# no page of an engine"
         assert pull() == ["begun", "no_counter", "reported"], "one of them is not known"
-        assert said[-1]["job_id"] == "b"
+        assert [each["job_id"] for each in said] == ["b", "a", "b", "a", "b"]
 
 
 def test_outcomes_can_be_read_while_pulls_go_on(bench: Bench) -> None:
