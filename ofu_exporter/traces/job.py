@@ -51,10 +51,10 @@ def read(
         try:
             left = replace(limits, seconds=max(end - time.process_time(), 0.0))
             profile, some = rank.read(path, left)
-        except ConfigError as error:
+        except (ConfigError, MemoryError) as error:
             if len(files) == 1:
                 raise
-            unread[str(path)] = str(error)
+            unread[str(path)] = str(error) or "it takes more memory than there is"
             continue
         profiles.append(profile)
         gpus += some

@@ -82,3 +82,15 @@ def test_a_bomb_of_gzip_is_refused_in_a_sentence(tmp_path: Path) -> None:
             file.write(b" " * (1 << 20))
     (why,) = read(bomb)["unread"].values()
     assert "bomb.json" in why
+
+
+@pytest.mark.slow
+def test_a_file_that_takes_too_much_memory_costs_the_others_nothing(tmp_path: Path) -> None:
+    """One event of 8 MB with a list for every three of them."""
+    lists, whole = tmp_path / "lists.json", tmp_path / "whole.json"
+    lists.write_text(f'{{"traceEvents": [{{"args": [{",".join(["[]"] * 2_600_000)}]}}]}}')
+    whole.write_bytes(EXAMPLE.read_bytes())
+    answer = read(lists, whole)
+    assert answer["unread"] == {"lists.json": "it takes more memory than there is"}
+    assert answer["trace"]["ranks"] == 1
+    assert read(lists)["unread"] == {"lists.json": "it takes more memory than a node gives"}
