@@ -50,6 +50,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
     ) -> None:
         self._close()
         self._counted = self._choose(args)
+        self._counted_times = _tensor_ranks(args, model)
         options: ReporterOptions = {**self._trainer_facts(args, model), **self._options}
         is_first = state.is_local_process_zero
         self._begin(options, is_first, self._rate(), state.global_step, self._done(state))
@@ -114,7 +115,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
             return self._model_flops_per_step * float(state.global_step)
         if self._counted == "tokens_per_step" and self._tokens_per_step is not None:
             return self._tokens_per_step * float(state.global_step)
-        return float(getattr(state, self._counted)) if self._counted else 0.0
+        return getattr(state, self._counted) / self._counted_times if self._counted else 0.0
 
     def _trainer_facts(self, args: Any, model: Any) -> ReporterOptions:
         bare = getattr(model, "module", model)  # what DistributedDataParallel wraps
@@ -131,6 +132,13 @@ class OfuCallback(OfuReporting, TrainerCallback):
             config.setdefault("architectures", [type(bare).__name__])  # as when it is saved
             facts["model"] = {"config": config, "seq_len": self._seq_len}
         return facts
+
+
+def _tensor_ranks(args: Any, model: Any) -> int:
+    """How many ranks have a part of each tensor: the Trainer gives them one batch, and adds up what each has of it."""
+    parallelism = getattr(args, "parallelism_config", None)
+    of_model = getattr(getattr(model, "module", model), "_tp_size", None)
+    return int(of_model or getattr(parallelism, "tp_size", 1))
 
 
 def _checkpoints(model: Any) -> bool:

@@ -6,6 +6,7 @@ Needs torch, transformers and accelerate: `pip install --group test-torch`, not 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,6 +78,31 @@ def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:
     logged = [one for one in trainer.state.log_history if "ofu" in one]
     assert logged[-1]["ofu"] == 0.3
     assert logged[-1]["mfu_ofu_agree"] == 0.0
+
+
+def test_ranks_that_share_a_batch_count_its_tokens_once() -> None:
+    """As a Trainer of transformers 5.24 has them with `tp_plan="auto"` on two ranks, or with accelerate's setting."""
+    library("transformers")
+    from ofu_exporter.client.huggingface import OfuCallback
+
+    args = SimpleNamespace(
+        include_num_input_tokens_seen="all", parallelism_config=None, world_size=2, n_gpu=1,
+        bf16=True, fp16=False, gradient_accumulation_steps=1,
+    )  # fmt: skip
+    set_there = SimpleNamespace(**vars(args) | {"parallelism_config": SimpleNamespace(tp_size=4)})
+    for each, model, ranks in (
+        (args, SimpleNamespace(_tp_size=2), 2),
+        (args, SimpleNamespace(module=SimpleNamespace(_tp_size=2)), 2),
+        (set_there, SimpleNamespace(), 4),
+        (args, SimpleNamespace(_tp_size=None), 1),
+    ):
+        callback = OfuCallback(flops_per_token=1e6)
+        state = SimpleNamespace(
+            num_input_tokens_seen=1536, is_local_process_zero=False, global_step=0
+        )
+        callback.on_train_begin(each, state, None, model=model)
+        assert callback._done(state) == 1536 / ranks
+        assert not callback.complained
 
 
 def test_total_flos_is_what_is_left_and_is_named(tmp_path: Path) -> None:
