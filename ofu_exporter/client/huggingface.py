@@ -136,9 +136,9 @@ class OfuCallback(OfuReporting, TrainerCallback):
 
 def _tensor_ranks(args: Any, model: Any) -> int:
     """How many ranks have a part of each tensor: the Trainer gives them one batch, and adds up what each has of it."""
-    parallelism = getattr(args, "parallelism_config", None)
     of_model = getattr(getattr(model, "module", model), "_tp_size", None)
-    return int(of_model or getattr(parallelism, "tp_size", 1))
+    of_site = getattr(getattr(args, "parallelism_config", None), "tp_size", None)
+    return int(of_model or of_site or 1)
 
 
 def _checkpoints(model: Any) -> bool:
