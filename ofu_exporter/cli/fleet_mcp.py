@@ -16,6 +16,7 @@ from pydantic import Field
 
 from ofu_exporter import __version__
 from ofu_exporter.cli import fleet_changes, fleet_job, fleet_report
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.fleet_server import server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError, OfuError, file_errors
@@ -136,6 +137,8 @@ class _Input(_Wire):
         self._note(bytes(buffer[:length]))
         if not length:
             if not self._pending.are_answered():
+                late = f"is not answered {LAST_SECONDS:g} s after the end of the input"
+                say(f"ofu-exporter: what was asked {late}", err=True)
                 os._exit(1)
             end = threading.Timer(CLOSING_SECONDS, os._exit, (0,))
             end.daemon = True

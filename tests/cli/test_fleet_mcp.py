@@ -153,6 +153,7 @@ def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str, sta
             [*words, f"http://127.0.0.1:{silent.getsockname()[1]}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=bare_environment(),
         ) as server,
     ):
@@ -169,3 +170,5 @@ def test_it_ends_while_a_tool_waits_for_a_server_that_says_nothing(way: str, sta
                 assert server.wait(60) == status
             finally:
                 server.kill()
+        assert server.stderr
+        assert (b"what was asked is not answered" in server.stderr.read()) == (status == 1)
