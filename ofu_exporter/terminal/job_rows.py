@@ -91,14 +91,14 @@ def styled_verdict(on_nodes: OnNodes) -> tuple[str, str]:
     if verdict is None:
         return "reports nothing", "soft"
     words, style = WORDS[verdict]
-    difference = _difference(on_nodes)
+    alike = [each for each in on_nodes if each[1].verdict is verdict]
+    difference = _difference(alike)
     if verdict.diverged and difference is not None:
         points = f"{100 * abs(difference):.0f} points"
         too_high = verdict is Verdict.MFU_ABOVE_OFU
         words = f"MFU {points} above OFU" if too_high else f"MFU {points} below OFU"
-    apart = sum(job.verdict is not None and job.verdict.diverged for _, job in on_nodes)
-    if 0 < apart < len(on_nodes):
-        words += f", on {apart} of {len(on_nodes)} nodes"
+    if verdict.diverged and len(alike) < len(on_nodes):
+        words += f", on {len(alike)} of {len(on_nodes)} nodes"
     return words, style
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from ofu_exporter.serving.node_json import NodeJob
 from ofu_exporter.terminal.job_rows import idle_rows, job_rows, styled_verdict, total_ofu, user_rows
+from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.scenes import many_nodes, one_node, shown_node
@@ -61,6 +62,37 @@ def test_the_node_that_disagrees_is_not_hidden_by_the_others() -> None:
     assert styled_verdict([("a", job(verdict=None))])[0] == "reports nothing"
 
 
+def compared(verdict: Verdict, mfu: float, ofu: float, seconds: float = 600.0) -> NodeJob:
+    return job(
+        verdict=verdict,
+        mfu_ratio=mfu,
+        compared_utilization_ratio=ofu,
+        compared_seconds=seconds,
+        ended=None,
+    )
+
+
+def test_the_points_of_a_verdict_are_those_of_the_nodes_that_have_it() -> None:
+    """Over all four, MFU is below OFU."""
+    found = [
+        ("a", compared(Verdict.MFU_ABOVE_OFU, 0.5, 0.4)),
+        ("b", compared(Verdict.MFU_ABOVE_OFU, 0.5, 0.2, 1800.0)),
+        ("c", compared(Verdict.MFU_BELOW_OFU, 0.1, 0.9, 6000.0)),
+        ("d", compared(Verdict.AGREE, 0.4, 0.4)),
+    ]
+    assert styled_verdict(found)[0] == "MFU 25 points above OFU, on 2 of 4 nodes"
+
+
+def test_a_job_has_ended_once_it_has_on_all_nodes_and_then_its_user_has_it_no_more() -> None:
+    running, ended = job(ended=None), job(ended=1.0)
+    for on_nodes, words, users in (((running, ended), "", 1), ((ended, ended), " (ended)", 0)):
+        nodes = [shown_node().model_copy(update={"jobs": [each]}) for each in on_nodes]
+        scene = Scene(tuple(SceneAnswer(f"n{at}", node) for at, node in enumerate(nodes)), "")
+        (row,) = job_rows(scene)
+        assert shown(row, "name") == f"{MOE.name}{words}"
+        assert len(user_rows(scene)) == users
+
+
 def test_users_have_their_jobs_gpus_and_idle_ones() -> None:
     rows = {shown(row, "user"): row for row in user_rows(many_nodes(nodes=2))}
     assert set(rows) == {"ada", "grace", "alan"}
@@ -77,6 +109,10 @@ def test_only_gpus_that_are_held_without_work_are_idle() -> None:
     (row,) = idle_rows(one_node())
     assert (shown(row, "gpu"), shown(row, "user")) == ("6", "alan")
     assert shown(row, "idle") == "1 h+"
+    node = shown_node()
+    gpus = [node.gpus[6].model_copy(update={"idle_seconds": each}) for each in (70.0, 90.0)]
+    twice = Scene((SceneAnswer("n", node.model_copy(update={"gpus": gpus})),), "")
+    assert [shown(each, "idle") for each in idle_rows(twice)] == ["2 min", "70 s"]
     assert {"6", "alan"} <= {*row.words.split()}
 
 
