@@ -75,7 +75,7 @@ def compared(verdict: Verdict, mfu: float, ofu: float, seconds: float = 600.0) -
 def test_the_points_of_a_verdict_are_those_of_the_nodes_that_have_it() -> None:
     """Over all four, MFU is below OFU."""
     found = [
-        ("a", compared(Verdict.MFU_ABOVE_OFU, 0.5, 0.4)),
+        ("a", compared(Verdict.MFU_ABOVE_OFU, 0.6, 0.5)),
         ("b", compared(Verdict.MFU_ABOVE_OFU, 0.5, 0.2, 1800.0)),
         ("c", compared(Verdict.MFU_BELOW_OFU, 0.1, 0.9, 6000.0)),
         ("d", compared(Verdict.AGREE, 0.4, 0.4)),
