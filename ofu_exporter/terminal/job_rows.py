@@ -18,7 +18,7 @@ from ofu_exporter.terminal.gpu_rows import (
 )
 from ofu_exporter.terminal.scene import Scene, gpu_label, idle_words, mean_losses, ofu_of, user_of
 from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text_cell
-from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.reported import LikelyCause, Verdict
 from ofu_exporter.values.text import first_names
 
 OnNodes = list[tuple[str, NodeJob]]
@@ -102,6 +102,13 @@ def styled_verdict(on_nodes: OnNodes) -> tuple[str, str]:
     return words, style
 
 
+def likeliest_cause(on_nodes: OnNodes) -> LikelyCause | None:
+    """That of the first node with the verdict of the job; None where none is known."""
+    verdict = worst_verdict(on_nodes)
+    alike = (job for _, job in on_nodes if job.verdict is verdict)
+    return next((job.causes[0] for job in alike if job.causes), None)
+
+
 def _compared(on_nodes: OnNodes) -> tuple[float | None, float | None]:
     """Reported MFU and OFU of the last minutes, over all nodes."""
     both = [
@@ -120,7 +127,7 @@ def _job(on_nodes: OnNodes) -> TableRow:
     hours = [(job.last_hour, job.gpu_count) for job in jobs]
     observed = math.fsum(job.observed_seconds for job in jobs)
     words, style = styled_verdict(on_nodes)
-    cause = next((job.causes[0] for job in jobs if job.causes), None)
+    cause = likeliest_cause(on_nodes)
     has_ended = all(job.ended is not None for job in jobs)
     look = "soft" if has_ended else ""
     user = user_of(first)

@@ -27,6 +27,7 @@ from ofu_exporter.terminal.job_rows import (
     idle_rows,
     job_rows,
     jobs_of,
+    likeliest_cause,
     styled_verdict,
     user_rows,
     worst_verdict,
@@ -130,7 +131,7 @@ def _of_jobs(scene: Scene) -> Iterator[_Problem]:
             continue
         job = on_nodes[0][1]
         words, style = styled_verdict(on_nodes)
-        cause = next((each.causes[0] for _, each in on_nodes if each.causes), None)
+        cause = likeliest_cause(on_nodes)
         likely = f"Likeliest: {cause.cause}, {cause.evidence}" if cause else "No known cause fits."
         where = f"job {job.job_id} on {first_names([name for name, _ in on_nodes], 2)}"
         yield _Problem(where, words, likely, style)

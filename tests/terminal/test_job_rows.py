@@ -7,10 +7,17 @@ import math
 import pytest
 
 from ofu_exporter.serving.node_json import NodeJob
-from ofu_exporter.terminal.job_rows import idle_rows, job_rows, styled_verdict, total_ofu, user_rows
+from ofu_exporter.terminal.job_rows import (
+    idle_rows,
+    job_rows,
+    likeliest_cause,
+    styled_verdict,
+    total_ofu,
+    user_rows,
+)
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.table import TableRow
-from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.reported import LikelyCause, Verdict
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 from tests.helpers.shown_node import LLAMA, MOE
 
@@ -81,6 +88,11 @@ def test_the_points_of_a_verdict_are_those_of_the_nodes_that_have_it() -> None:
         ("d", compared(Verdict.AGREE, 0.4, 0.4)),
     ]
     assert styled_verdict(found)[0] == "MFU 25 points above OFU, on 2 of 4 nodes"
+    causes = [LikelyCause(name, 1.0, 0.0, "") for name in ("above", "below")]
+    of_each = {"b": causes[:1], "c": causes[1:]}
+    found = [(at, job.model_copy(update={"causes": of_each.get(at, ())})) for at, job in found]
+    assert likeliest_cause(found[::-1]) is causes[0]
+    assert likeliest_cause(found[:1]) is None
 
 
 def test_a_job_has_ended_once_it_has_on_all_nodes_and_then_its_user_has_it_no_more() -> None:
