@@ -118,7 +118,7 @@ class Session:
             row = self._rows.get(device.entity)
             if row is None or _is_another(row.device.gpu, device.gpu):
                 # Numbers of instances are reused: another instance may have this number now.
-                self._watches.renew(device.entity)
+                self._watches.begin_anew(device.entity)
                 row = _Row(device, self._interval, now)
             row.device, row.samples.gpu = device, device.gpu
             rows[device.entity] = row

@@ -121,6 +121,11 @@ class Watches:
             notes.pop(entity, None)
         self._watches = _dropped(self._watches, entity)
 
+    def begin_anew(self, entity: Entity) -> None:
+        """Watch another device that has the number now, at the next update."""
+        self.renew(entity)
+        self._resting.pop(entity, None)
+
     def is_resting(self, entity: Entity) -> bool:
         """Whether a device is not watched because its tensor counter had no value."""
         return entity in self._resting and entity not in self.watched

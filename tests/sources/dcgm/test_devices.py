@@ -160,3 +160,15 @@ def test_a_divided_gpu_without_an_instance_says_so(node: DcgmNode) -> None:
     assert isinstance(event, Fault)
     assert event.reason is Reason.NO_INSTANCE
     assert "no GPU instance" in event.detail
+
+
+def test_an_instance_that_gets_a_compute_instance_is_measured_at_once(node: DcgmNode) -> None:
+    """And does not wait until what had none is tried again, which is more and more rarely."""
+    node.scenario.instance(0, 1)
+    node.scenario.set_instance(0, 1, "compute 0")
+    probe = node.opened()
+    for _ in range(10):
+        node.events(probe)
+    node.scenario.set_instance(0, 1, "compute 1")
+    found = readings([*node.events(probe), *node.events(probe)])
+    assert [reading.gpu.mig_uuid != "" for reading in found] == [True]
