@@ -74,6 +74,15 @@ class SourceChoice:
         return all((source, gpu.uuid) in self._able for gpu in gpus)
 
 
+def identified(named: Named) -> Named:
+    """Without a GPU that has not said to one source which it is, and has to another."""
+    indices = {gpu.index for gpus in named.values() for gpu in gpus if not gpu.is_unnamed}
+    return {
+        source: [gpu for gpu in gpus if not (gpu.is_unnamed and gpu.index in indices)]
+        for source, gpus in named.items()
+    }
+
+
 def chosen(named: Named, readers: Mapping[str, str]) -> list[Gpu]:
     """Every GPU, as the source that reads it describes it."""
     gpus_of: dict[str, list[Gpu]] = {uuid: [] for uuid in readers}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, SamplingPace
-from ofu_exporter.agent.source_choice import SourceChoice, chosen
+from ofu_exporter.agent.source_choice import Named, SourceChoice, chosen, identified
 from ofu_exporter.agent.source_opening import OpenedSource, SourceBuilder, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock
@@ -181,8 +181,8 @@ class SourceSet:
         ended = [opening.join(deadline - self._clock()) for opening in openings]
         return all([*ended, *[source.close(deadline) for source in [*self._open, *self._left]]])
 
-    def _named(self) -> dict[str, Sequence[Gpu]]:
-        return {source.name: source.gpus for source in self._open}
+    def _named(self) -> Named:
+        return identified({source.name: source.gpus for source in self._open})
 
     def _begin(self, candidate: SourceBuilder, patience: float) -> bool:
         """Begin to read a source; False when it is not open yet. Raises SourceError."""

@@ -77,7 +77,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     named = _gpus_by_key(tick)
     gpus, windows = _measured(_present(state, named, tick), named, tick)
     owner_tick = OwnerTick(
-        shares={each.view.gpu: each.view.share for each in gpus.values()},
+        shares=_shares([each.view for each in gpus.values()]),
         are_all_read=bool(gpus)
         and all(each.view.reason is not Reason.STARTING for each in gpus.values()),
         changes=tick.owners,
@@ -87,6 +87,16 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     owners = take(state.owners, owner_tick, Instant(tick.now, tick.unix))
     state = replace(state, at=tick.now, gpus=gpus, owners=owners)
     return state, _snapshot(state, tick)
+
+
+def _shares(views: Sequence[GpuView]) -> dict[Gpu, Share]:
+    """What jobs may hold. A GPU that is known has no placeholder beside it: it is being read anew."""
+    named = {view.gpu.index for view in views if not view.gpu.is_unnamed}
+    return {
+        view.gpu: view.share
+        for view in views
+        if not view.gpu.is_unnamed or view.gpu.index not in named
+    }
 
 
 def _measured(

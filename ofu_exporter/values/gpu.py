@@ -30,6 +30,11 @@ class GpuKey(NamedTuple):
     """The id of the MIG GPU instance; "" for a whole GPU."""
 
 
+def unnamed(index: str) -> str:
+    """What stands for the uuid of a GPU that has not said yet which it is."""
+    return f"index-{index}"
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU, or one MIG instance of a GPU, as its source describes it. None or "" = the source does not say."""
@@ -63,6 +68,11 @@ class Gpu:
     @property
     def key(self) -> GpuKey:
         return GpuKey(self.uuid, self.instance)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it has not said yet which GPU it is."""
+        return self.uuid == unnamed(self.index)
 
     @property
     def place(self) -> str:

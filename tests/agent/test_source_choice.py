@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.agent.source_choice import MOST_ANSWERS, SourceChoice, chosen
+from ofu_exporter.agent.source_choice import MOST_ANSWERS, SourceChoice, chosen, identified
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import fault, gpu, reading
@@ -97,3 +97,10 @@ def test_a_gpu_that_is_handed_on_keeps_the_names_that_schedulers_call_it_by() ->
     ]
     assert chosen({"page": [part]}, {A30.uuid: "page"}) == [part]
     assert chosen({"nvml": [whole]}, {A30.uuid: "nvml"}) == [whole]
+
+
+def test_a_gpu_that_one_source_knows_by_its_number_alone_is_another_sources() -> None:
+    """The driver lets the agent count a GPU but not reach it, and the host engine measures it."""
+    unnamed, lost = Gpu("1", "index-1"), Gpu("2", "index-2")
+    named: dict[str, list[Gpu]] = {"nvml": [H100, unnamed, lost], "dcgm": [H100, A30]}
+    assert identified(named) == {"nvml": [H100, lost], "dcgm": [H100, A30]}

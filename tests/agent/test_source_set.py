@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.errors import SourceError
+from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.sampled import (
     PACE,
@@ -84,6 +85,16 @@ def test_each_gpu_is_read_by_the_first_source_that_can(watch: Watch) -> None:
     assert agent.stop()
     assert nvml.closed.is_set()
     assert page.closed.is_set()
+
+
+def test_a_gpu_that_the_first_source_may_not_reach_is_one_gpu(watch: Watch) -> None:
+    unnamed = FakeProbe(Gpu("1", "index-1"), fails(Reason.NO_PERMISSION))
+    engine = FakeSource(FakeProbe(gpu(0)), FakeProbe(gpu(1)))
+    agent = sampler(watch, ("nvml", FakeSource(FakeProbe(gpu(0)), unnamed)), ("dcgm", engine))
+    agent.start()
+    snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": None})
+    assert [view.gpu.uuid for view in snapshot.gpus] == [gpu(0).uuid, gpu(1).uuid]
+    assert agent.stop()
 
 
 def test_no_time_is_counted_twice_where_two_sources_measure_a_gpu(watch: Watch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ofu_exporter.ofu.ownership.job_state import Jobs, JobState
-from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.gpu import Gpu, GpuKey, unnamed
 from ofu_exporter.values.instant import Instant, Span
 from ofu_exporter.values.job import GpuUsage, Job, JobKey
 
@@ -99,6 +99,29 @@ def with_held(
     if shared is not None:
         grown = replace(grown, shared_seconds=(usage.shared_seconds or 0.0) + shared * share)
     return replace(state, usage={**state.usage, gpu.key: grown})
+
+
+def identified(jobs: Jobs, present: Iterable[GpuShare]) -> dict[JobKey, JobState]:
+    """The jobs: what they held of a GPU that had not said which it is, they held of the one with its number."""
+    named: dict[str, list[GpuShare]] = {}
+    for one in present:
+        if not one.gpu.is_unnamed:
+            named.setdefault(one.gpu.index, []).append(one)
+    return {key: _identified(state, named) for key, state in jobs.items()}
+
+
+def _identified(state: JobState, named: Mapping[str, list[GpuShare]]) -> JobState:
+    for key, had in state.usage.items():
+        if key.uuid != unnamed(had.index) or had.index not in named or not had.in_last_run:
+            continue
+        usage = {each: one for each, one in state.usage.items() if each != key}
+        state = replace(state, usage=usage)
+        for one in named[had.index]:
+            if key in state.counted:
+                state = replace(state, counted=state.counted | {one.gpu.key})
+            sums = had.held_seconds, had.waiting_seconds, had.shared_seconds
+            state = with_held(state, one, *sums)
+    return state
 
 
 def credited_before(jobs: Iterable[JobState], now: Instant) -> Credited:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.ofu.ownership import doubt, stand_ins
-from ofu_exporter.ofu.ownership.held_time import Credited, GpuShare, JobGpu, hold
+from ofu_exporter.ofu.ownership.held_time import Credited, GpuShare, JobGpu, hold, identified
 from ofu_exporter.ofu.ownership.holders import (
     NOBODY,
     Holding,
@@ -84,6 +84,7 @@ def take_changes(
     gpus = tuple(shares)
     present = {gpu.key: GpuShare(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
+        state = replace(state, jobs=identified(state.jobs, present.values()))
         state = _resolve(state, state.ownership, present, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))

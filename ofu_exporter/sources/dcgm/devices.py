@@ -15,7 +15,7 @@ from ofu_exporter.sources.dcgm.library import (
     Entity,
     RefusedError,
 )
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, unnamed
 from ofu_exporter.values.reasons import Reason
 
 # dcgm_fields.h; none of them is a profiling field
@@ -108,7 +108,7 @@ def describe(engine: HostEngine, census: Census, described: Sequence[Device]) ->
 
 def _unknown(number: int) -> Gpu:
     """A placeholder for a GPU that has never said which it is."""
-    return Gpu(index=str(number), uuid=f"index-{number}")
+    return Gpu(index=str(number), uuid=unnamed(str(number)))
 
 
 def _described(engine: HostEngine, entity: Entity, before: Device | None) -> tuple[Device, bool]:

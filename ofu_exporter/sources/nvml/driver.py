@@ -31,7 +31,7 @@ from ofu_exporter.sources.nvml.nvml_errors import (
     reason,
 )
 from ofu_exporter.sources.nvml.options import Options as Options
-from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.gpu import Gpu, GpuKey, unnamed
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
@@ -100,7 +100,7 @@ class GpuProbe:
         self._index = index
         self._clock = clock
         self._uuid: str | None = None
-        self._whole = Gpu(index=str(index), uuid=f"index-{index}", driver=driver)
+        self._whole = Gpu(index=str(index), uuid=unnamed(str(index)), driver=driver)
         self._gpus: tuple[Gpu, ...] = (self._whole,)
         self._handle: Any = None
         self._divided = False
