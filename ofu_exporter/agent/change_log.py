@@ -151,7 +151,8 @@ def _gpu_lines(before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:
 
 def _changes_of_gpu(old: GpuView | None, view: GpuView) -> Iterator[_Line]:
     name, index = _gpu_name(view), view.gpu.index
-    if old is None or old.reason != view.reason:
+    is_resumed = old and (old.reason, view.reason) == (Reason.PAUSED, Reason.STALE)
+    if not is_resumed and (old is None or old.reason != view.reason):
         yield from _reason_lines(view)
     if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
         part = f"it counts as {view.share.ratio:.3f} GPUs, an equal part of its GPU"

@@ -207,6 +207,8 @@ def test_a_pause_has_a_line_when_it_begins_and_when_it_ends(logged: Logged) -> N
     source = SourceHealth("nvml", reason=Reason.PAUSED)
     logged.take(replace(held, paused=True, source=source))
     logged.take(replace(held, paused=True, released=True, source=source))
+    resumed = node.tick(15.0, fault(15.0, Reason.STALE))
+    logged.take(replace(resumed, source=SourceHealth("nvml")))
     logged.take(at(node, 20.0, 0))
     assert logged.events == [
         "source_changed",
