@@ -252,6 +252,14 @@ def deepseek_flops(seq_len: int, pairs: float, whole_heads: int = 0) -> float:
     return 2 * mlp + layers * (2 * projections + 2 * heads * core * seq_len * pairs)
 
 
+def test_the_head_of_an_engines_model_is_left_out() -> None:
+    """It runs for the last token of a prompt alone; here it would be 4 % of the FLOPs."""
+    model = {"config": config("llama-3-8b"), "seq_len": 8192, "forward_only": True}
+    step = facts_of(said(tflops_per_gpu=1.0, framework="vllm", model=model), EIGHT, PEAK).step
+    assert step is not None
+    assert step.flops() == pytest.approx(8192 * llama_flops(8192, 0.5), rel=1e-3)
+
+
 def test_an_engine_that_counts_every_pair_of_a_prompt_is_found_out() -> None:
     ratio = llama_flops(32768, 1.0) / llama_flops(32768, 0.5)
     causes = engine_counts("llama-3-8b", 32768, ratio)
