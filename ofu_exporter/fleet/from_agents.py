@@ -164,7 +164,7 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
 def _add_reported(history: JobHistory, reported: ReportedMfu) -> None:
     history.verdicts[reported.verdict.value] = 1.0
     first = reported.causes.first if reported.causes else None
-    if first is not None and reported.verdict.diverged:
+    if first is not None and reported.verdict is reported.recent_verdict:
         history.causes[first.cause] = 1.0
     if reported.framework:
         history.frameworks[reported.framework] = 1.0

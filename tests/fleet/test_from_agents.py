@@ -9,14 +9,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from ofu_exporter.fleet.from_agents import AgentJobs, _by_job, _whole, agents_report
+from ofu_exporter.fleet.from_agents import AgentJobs, _add_reported, _by_job, _whole, agents_report
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory
 from ofu_exporter.fleet.history.prices import Prices
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.jobs.served_totals import ServedTotals
+from ofu_exporter.values.reported import Verdict
 from tests.cli.test_report_hosts import DAY, notebook
 from tests.helpers.agent import Agent, agent, page_server, until
-from tests.helpers.documents import made
+from tests.helpers.documents import FIRST, made, reporting
 from tests.helpers.in_process import call
 from tests.helpers.scenes import shown_node
 
@@ -174,3 +176,15 @@ def test_what_two_nodes_hold_of_a_job_is_one_job_and_of_two_users_two() -> None:
     assert whole[one.user].nodes == ("n1", "n2")
     assert whole[one.user].gpu_seconds == 2 * one.gpu_seconds
     assert whole["mallory"] == other
+
+
+def test_a_cause_of_the_last_minutes_is_none_of_another_verdict() -> None:
+    for verdict, causes in (
+        (Verdict.MFU_ABOVE_OFU, {FIRST.cause: 1.0}),
+        (Verdict.MFU_BELOW_OFU, {}),
+        (Verdict.AGREE, {}),
+    ):
+        history, reported = JobHistory(ClusterJob("", "7")), reporting(verdict=verdict).reported
+        assert reported is not None
+        _add_reported(history, reported)
+        assert (history.verdicts, history.causes) == ({verdict.value: 1.0}, causes)
