@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,9 +82,15 @@ def answering(server: ReportServer, *answers: Answer | Reply) -> None:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was waited, without waiting."""
+    """How long this thread waited, without waiting; threads of earlier tests may wait as they are used to."""
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    sleep, of_test = time.sleep, threading.get_ident()
+
+    def pause(seconds: float) -> None:
+        wait = pauses.append if threading.get_ident() == of_test else sleep
+        wait(seconds)
+
+    monkeypatch.setattr(time, "sleep", pause)
     return pauses
 
 
