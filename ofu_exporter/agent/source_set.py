@@ -107,6 +107,8 @@ class SourceSet:
                 errors[candidate.name] = SourceError(Reason.HUNG, NOT_OPENED)
             except SourceError as error:
                 errors[candidate.name] = error
+                if error.reason is Reason.DRIVER_REPLACED:
+                    break  # a new process reads it, and no other source has to take its place
         if not self._stopped:
             self._note_unusable(errors)
         return False

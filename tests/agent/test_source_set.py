@@ -39,6 +39,18 @@ def test_no_usable_source_is_a_reason_that_names_each(watch: Watch) -> None:
     assert agent.stop()
 
 
+def test_no_other_source_is_read_where_only_a_new_process_can_read_the_first(watch: Watch) -> None:
+    """After a pause in which the driver was replaced: the agent ends for it, and reads the GPUs as before."""
+    nvml = FakeSource(error=SourceError(Reason.DRIVER_REPLACED))
+    engine = FakeSource(FakeProbe(gpu(0)))
+    agent = sampler(watch, ("nvml", nvml), ("dcgm", engine))
+    agent.start()
+    snapshot = watch.until(lambda s: s.source.reason is not Reason.STARTING)
+    assert (snapshot.source.name, snapshot.source.reason) == ("nvml", Reason.DRIVER_REPLACED)
+    assert engine.opened == 0
+    assert agent.stop()
+
+
 @pytest.mark.slow
 def test_a_source_that_comes_up_later_is_used(watch: Watch) -> None:
     source = FakeSource(FakeProbe(gpu(0)), error=SourceError(Reason.NO_DRIVER))
