@@ -182,4 +182,6 @@ def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -
     if (view.gpu, view.share, gpu_state.rows, gpu_state.seen_at) == (gpu, share, rows, None):
         return gpu_state
     described = gpu_state.shows(gpu=gpu, rating=rate(gpu, rows), share=share)
+    if (view.gpu.profile, view.gpu.mig_uuid) != (gpu.profile, gpu.mig_uuid):
+        described = described.shows(window=None, reason=Reason.STARTING)  # another instance
     return described._replace(rows=rows, seen_at=None)

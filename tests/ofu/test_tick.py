@@ -143,6 +143,15 @@ def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> N
     assert [view.gpu.uuid for view in agent.last.gpus] == ["GPU-0000"]
 
 
+def test_another_instance_with_the_number_of_one_shows_nothing_of_it(agent: Agent) -> None:
+    first = replace(gpu(instance="1"), profile="3g.40gb", mig_uuid="MIG-1")
+    agent.tick([reading(0, 5, device=first)], now=5)
+    assert agent.tick(present=[first], now=6).gpus[0].window is not None
+    other = agent.tick(present=[replace(first, profile="1g.10gb", mig_uuid="MIG-2")], now=7).gpus[0]
+    assert (other.window, other.reason) == (None, Reason.STARTING)
+    assert other.observed_seconds > 0, "no counter goes back"
+
+
 def test_a_snapshot_says_when_by_which_source_and_beside_which_others(agent: Agent) -> None:
     page = health("page")
     tick = Tick(
