@@ -15,6 +15,7 @@ from ofu_exporter.agent.build import (
     build_attribution,
     build_cycles,
     build_sampler,
+    custom_rows,
     what_is_sampled,
 )
 from ofu_exporter.agent.front import Front
@@ -162,6 +163,7 @@ class Daemon:
         try:
             configured = await soon(RELOAD_SECONDS, "configuration", self._load)
             self._check_not_emptied(configured)
+            custom_rows(configured.settings.gpus)  # raises before anything is stopped
             await self._front.renew(configured.settings)
         except OfuError as error:
             log.error("configuration not applied; the last good one stays in force: %s", error)

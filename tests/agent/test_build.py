@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ofu_exporter.agent import build, tracing
 from ofu_exporter.agent.build import build_attribution, custom_rows, report_policy, what_is_sampled
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.settings import Configured, GpuSetting, Settings
+from tests.helpers.agent import agent, until
 
 
 def setting(clock_hz: float, **more: str) -> GpuSetting:
@@ -77,3 +79,21 @@ def test_half_of_the_descriptors_are_for_connections(
 ) -> None:
     monkeypatch.setattr(build, "raise_descriptor_limit", lambda: descriptors)
     assert build.connection_limit().most == connections
+
+
+@pytest.mark.slow
+def test_a_bad_row_of_the_users_costs_a_reload_and_no_window(tmp_path: Path) -> None:
+    file = tmp_path / "ofu.yaml"
+    base = "source: simulate\nsimulated_gpus: 1\ninterval: 200ms\n"
+    row = "{name: Z9, tensor_clock_hz: 1.5e9, flops_per_cycle_per_sm: {bf61: 4096}}"
+    file.write_text(base)
+    with agent("run", "--config", str(file)) as running:
+        until(lambda: running.values("ofu_gpu_up") == [1])
+        file.write_text(f"{base}gpus: [{row}]\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed") == 1)
+        assert running.logs("no precision bf61")
+        assert running.values("ofu_gpu_up") == [1]
+        file.write_text(base.replace("1", "2", 1))
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.values("ofu_gpu_up") == [1, 1])
