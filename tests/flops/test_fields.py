@@ -91,6 +91,11 @@ def test_a_field_is_what_it_says_or_an_error_names_it(
     assert said(read) == wanted
 
 
+def test_what_is_missing_is_named_with_what_it_must_be() -> None:
+    with pytest.raises(ConfigError, match="absent is missing; it must be a configuration of its"):
+        Fields(FIELDS).inner("absent")
+
+
 @every(
     [
         ("vision_act", "silu", True),

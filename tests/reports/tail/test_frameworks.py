@@ -96,6 +96,13 @@ def test_a_step_of_a_framework_is_a_report_of_12_seconds(form: str) -> None:
     assert not log.tail.drops.keys() - {Drop.NO_LENGTH}
 
 
+@every(form for form in FORMS if not form.startswith("torchtitan"))
+def test_the_first_step_covers_the_time_that_its_lines_state(form: str) -> None:
+    log = Job()
+    first = log.follow(*([PEAKS[form]] if form in PEAKS else []), FORMS[form][1](1))[-1]
+    assert first.at - (first.start or 0.0) == pytest.approx(STEP_SECONDS, abs=1e-3)
+
+
 def test_every_reader_has_a_form_or_tests_of_its_own() -> None:
     """The latter are below, and in tests/flops/test_readers.py."""
     own = {"deepspeed", "huggingface", "lightning", "litgpt", "onelogger", "serving", "torch_npu"}
