@@ -152,8 +152,9 @@ def _beside() -> Iterator[tuple[str, str]]:
         ("tokens_total", ',served_model="llama",kind="answer"', "0+90"),
     ):
         yield f'ofu_job_{name}{{instance="a",job_id="a"{by}}}', f"{values}x{MINUTES}"
-    asked_nothing = 'instance="c",job_id="c",served_model="llama",kind="answer"'
-    yield f"ofu_job_tokens_total{{{asked_nothing}}}", f"5x{MINUTES}"
+    asked_nothing = 'instance="c",job_id="c",served_model="llama"'
+    yield f'ofu_job_tokens_total{{{asked_nothing},kind="answer"}}', f"5x{MINUTES}"
+    yield f"ofu_job_requests_running{{{asked_nothing}}}", f"0x{MINUTES}"
 
 
 QUANTITIES = {
