@@ -31,6 +31,8 @@ def test_a_row_has_the_length_of_its_window_and_a_job_its_user_or_namespace() ->
     windows = [gpu.window and gpu.window.seconds for _, _, gpu in scene.gpus]
     assert [row["window_seconds"] for row in scene.gpu_rows()] == windows
     assert any(windows)
+    several = {"tensor_clock_hz", "peak_flops", "last_hour"}
+    assert not any(several & row.keys() for row in scene.gpu_rows())
     names = [("ada", "ml"), ("", "ml")]
     jobs = [NodeJob.model_construct(user=user, namespace=space) for user, space in names]
     assert [user_of(job) for job in jobs] == ["ada", "ml"]

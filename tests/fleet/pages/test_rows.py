@@ -65,6 +65,10 @@ def test_it_sums_to_the_report_and_every_own_column_is_marked() -> None:
     assert sum(float(line["ConsumedQuantity"]) for line in found) == pytest.approx(400)
     assert found[0].keys() >= REQUIRED
     assert all(re.fullmatch(r"[A-Z]\w+|x_[A-Z]\w+", name) for name in found[0])
+    held_by_nobody = "GPUs that no job held"
+    for line in found:
+        assert (line["ChargeDescription"] == held_by_nobody) == (line["SubAccountId"] == "")
+    assert {line["ChargeDescription"] for line in found} == {"GPUs held by jobs", held_by_nobody}
     assert found[0]["BillingPeriodStart"] == "2024-10-01T00:00:00Z"
     assert found[0]["BillingPeriodEnd"] == "2024-11-01T00:00:00Z"
 
