@@ -152,7 +152,8 @@ class Pulls:
         self._note(engine, outcome, detail)
 
     def _report(self, engine: PulledEngine, report: dict[str, Any]) -> PullOutcome:
-        """Report the mean over the GPUs of a job's engines, whose own reports would overlap: its first one does."""
+        """Report the mean over the GPUs of a job's engines, whose own reports would overlap: the one that is read least
+        often does, whose seconds hold those of the others."""
         engines = [each for each in self.engines if each.setting.job_id == report["job_id"]]
         rate = "mfu" if engine.setting.metric else "tflops_per_gpu"
         reports = [report if each is engine else each.report for each in engines]
@@ -160,7 +161,7 @@ class Pulls:
         if len(rates) < len(engines):
             return PullOutcome.BEGUN
         gpus = [len(each.last.flops) if each.last else 1 for each in engines]
-        if engine is engines[0]:
+        if engine is max(engines, key=lambda each: each.setting.every):
             self._submit({**report, rate: sum(map(mul, rates, gpus)) / sum(gpus)})
         return PullOutcome.REPORTED
 

@@ -193,6 +193,26 @@ def test_sglang_and_a_precision(engine: Served) -> None:
     assert bench.reports[0]["tflops_per_gpu"] == pytest.approx(1.0)
 
 
+def test_the_engine_that_is_read_least_often_reports_so_that_no_rate_is_older_than_the_interval(
+    engine: Served,
+) -> None:
+    now, said, engine.page = 0.0, list[dict[str, Any]](), vllm(1e15)
+    settings = [PullSetting(job_id="a", url=engine.url, every=every) for every in (15.0, 60.0)]
+    pulling = Pulls(settings, said.append, lambda: NOW + now, lambda: now)
+    often, seldom = pulling.engines
+    for each in (often, seldom):
+        pulling.pull(each)
+    for now in (15.0, 30.0, 45.0, 60.0):
+        engine.page = vllm(1e15 + now * 100e12)
+        pulling.pull(often)
+    pulling.pull(seldom)
+    now = 75.0
+    engine.page = vllm(1e15 + now * 100e12)
+    pulling.pull(often)
+    assert [(each["start"], each["end"]) for each in said] == [(NOW, NOW + 60.0)]
+    assert said[0]["tflops_per_gpu"] == pytest.approx(100.0)
+
+
 def test_engines_are_averaged_since_each_is_per_gpu(engine: Served, bench: Bench) -> None:
     engine.page = vllm(1e15, 5e15)
     bench.pull()
