@@ -156,8 +156,12 @@ class Daemon:
 
     async def _reload(self) -> None:
         self._systemd.reloading()
-        self._records.page.count_reload(await self._reload_once())
-        self._systemd.ready(f"serving on {self.url}")
+        outcome = "failed"
+        try:
+            outcome = await self._reload_once()
+        finally:
+            self._records.page.count_reload(outcome)
+            self._systemd.ready(f"serving on {self.url}")
 
     async def _reload_once(self) -> str:
         try:

@@ -45,7 +45,10 @@ class Reloads:
         while True:
             await self._asked.wait()
             self._asked.clear()
-            await self._reload()
+            try:
+                await self._reload()
+            except Exception:  # the next one must still come
+                log.exception("configuration applied in part at most; restart the agent")
             await asyncio.sleep(REST_SECONDS)
 
     async def watch(self) -> None:

@@ -109,7 +109,7 @@ def load_yaml(text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
         raise ValueError(f"not YAML{place}: {_yaml_problem(error)}") from None
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"a value that YAML cannot make ({type(error).__name__})") from None
 
 

@@ -76,6 +76,27 @@ async def test_after_one_there_is_a_rest(monkeypatch: pytest.MonkeyPatch) -> Non
     assert slow.begun == 1
 
 
+async def test_one_that_fails_in_no_expected_way_ends_no_later_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reloads, "REST_SECONDS", 0.0)
+    begun = 0
+
+    async def fail() -> None:
+        nonlocal begun
+        begun += 1
+        raise IndexError
+
+    asked = Reloads(None, fail)
+    running = asyncio.create_task(asked.run())
+    for _ in range(2):
+        asked.ask()
+        await turns()
+    running.cancel()
+    assert begun == 2
+    assert "restart the agent" in caplog.text
+
+
 async def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reloads, "FILE_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(reloads, "REST_SECONDS", 0.0)

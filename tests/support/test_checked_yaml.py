@@ -50,6 +50,7 @@ def test_what_a_file_says_is_checked_and_knows_its_lines(tmp_path: Path) -> None
         ("- name\n", "the top level must be `key: value` lines"),
         ("", "the top level must be"),
         ("name: [", "not YAML, line 1"),
+        ("name: !!int ''\n", "a value that YAML cannot make (IndexError)"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_line(text: str, why: str, tmp_path: Path) -> None:

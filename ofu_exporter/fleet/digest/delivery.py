@@ -87,6 +87,8 @@ WHOLE_SECONDS = 120.0
 """Seconds for one digest, whatever the server does."""
 FAILURES_IN_A_ROW = 3
 """After this number the server is taken to be away, and the rest is not tried."""
+_MENTION = re.compile(r"(?<=[@!])(?=\w)")
+"""Where chats read a mention of somebody, of a channel or of all, such as `@here` and `<!here>`."""
 HIDDEN = "..."
 _SHORTEST_SECRET = 6
 """Shorter parts of a URL are words, not secrets, but for a password."""
@@ -211,8 +213,12 @@ class DigestSender(AppriseSender):
     def send(self, digest: Digest) -> str:
         """Send one digest; returns why it did not go out, else nothing."""
         address = self._address(digest)
-        body = text.page(digest, self._most_jobs) if self.is_mail else text.short(digest)
-        return self.deliver(Message(text.subject(digest), body, self.is_mail), address)
+        subject = text.subject(digest)
+        if self.is_mail:
+            message = Message(subject, text.page(digest, self._most_jobs), is_html=True)
+        else:
+            message = Message(_without_mentions(subject), _without_mentions(text.short(digest)))
+        return self.deliver(message, address)
 
     def _address(self, digest: Digest) -> str:
         return self._addresses.of(digest.name) if self._addresses else ""
@@ -223,6 +229,11 @@ def url_of(config: SendConfig) -> str:
     if config.url_file is None:
         return config.url
     return read_secret(config.url_file, "URL file").strip()
+
+
+def _without_mentions(content: str) -> str:
+    """The text for a chat, where no name calls anybody: a space of no width parts what would."""
+    return _MENTION.sub("\N{ZERO WIDTH SPACE}", content)
 
 
 def _utf8(content: str) -> str:

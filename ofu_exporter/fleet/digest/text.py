@@ -101,7 +101,7 @@ def _waste(digest: Digest) -> Iterator[str]:
         return
     wasted = with_cost(total.wasted_gpu_hours, total.wasted_cost, digest.currency)
     apart = ""
-    if digest.exempt_gpu_hours:
+    if digest.exempt_gpu_hours and exempt and exempt > 0:
         apart = f" Exempt jobs have {hours(exempt)} of them; there is no advice on these."
     yield f"They fell {wasted} short of the target.{apart}"
 

@@ -173,6 +173,16 @@ def test_a_chat_gets_a_few_lines() -> None:
     assert "\n- a/2 train-ada: It reports an MFU" in posted["message"]
 
 
+def test_no_name_calls_anybody_in_a_chat() -> None:
+    """Mattermost and Discord read @here, Slack <!here>."""
+    with hook_server() as server:
+        url = server.url.replace("http", "json", 1)
+        assert sender(url).send(digest("@everyone <!here> ada@b.org")) == ""
+    (posted,) = server.got
+    for part in (posted["title"], posted["message"]):
+        assert "@\u200beveryone <!\u200bhere> ada@\u200bb.org" in part
+
+
 def in_base64(*texts: str) -> list[str]:
     """As AUTH LOGIN and AUTH PLAIN send them (RFC 4616)."""
     return [base64.b64encode(text.encode()).decode() for text in texts]

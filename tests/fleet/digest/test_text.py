@@ -103,6 +103,16 @@ def test_exempt_jobs_are_said_to_be_so() -> None:
     assert "Exempt jobs have 16 of them; there is no advice on these." in said
 
 
+def test_exempt_jobs_above_the_target_have_none_of_what_is_short() -> None:
+    names = {("notebook", "ada", "lab", "interactive", "", "slurm", ""): 3}
+    good = job("2", "ada", JobSums(40, 40, 30), names=names)
+    said = text(
+        first(job("1", "ada", JobSums(100, 100, 10)), good, exempt={"partitions": ["inter.*"]}), 20
+    )
+    assert "They fell 16 GPU-hours (32 USD) short of the target.\n" in said
+    assert "Exempt jobs have" not in said
+
+
 def test_what_is_not_known_is_a_dash_and_no_zero() -> None:
     said = text(first(job("1", "ada", JobSums(80))), 20)
     assert "OFU -; the target is 40.0%." in said
