@@ -211,6 +211,19 @@ def test_openapi_describes_the_reading_side(client: httpx.Client) -> None:
     assert {"/healthz", "/readyz"} <= set(paths)
 
 
+def test_each_request_its_parameters_and_its_answers_are_described(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    operations = {f"{how} {path}": each for path in paths for how, each in paths[path].items()}
+    wordless = [
+        f"{name}: {part.get('name', code)}"
+        for name, each in operations.items()
+        for code, part in [*enumerate(each.get("parameters", ())), *each["responses"].items()]
+        if not part.get("description")
+    ]
+    assert wordless == ["get /v1/jobs/{job_id}: job_id"]  # its name says it
+    assert [name for name, each in operations.items() if not each.get("summary")] == []
+
+
 PLAIN_NAMES = """
 node gpu uuid gpu_instance name driver source sources gpus jobs scheduler job_id job_name user account partition
 namespace window seconds tensor_active_ratio sm_clock_hz up simulated detail gpu_step_seconds job_step_seconds

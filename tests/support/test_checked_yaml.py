@@ -22,6 +22,7 @@ class _Whole(BaseModel):
 
     name: str
     parts: list[_Part] = []
+    other: _Part | int = 0
 
 
 def written(folder: Path, text: str) -> Path:
@@ -44,6 +45,7 @@ def test_what_a_file_says_is_checked_and_knows_its_lines(tmp_path: Path) -> None
     ("text", "why"),
     [
         ("name: a\nparts:\n  - {size: 2}\n  - {sise: 2}\n", "line 4: parts[1].sise: is not known"),
+        ("name: a\n\nother: {sise: 2}\n", "line 3: other._Part.sise: is not known"),
         ("parts: []\n", "line 1: name: Field required"),
         ("name: a\nname: b\n", "line 2: a key is there twice"),
         ("name: a\n? [name]\n: b\n", "not YAML, line 2: found unhashable key"),

@@ -158,6 +158,13 @@ def test_it_says_what_went_to_idle_engines() -> None:
     assert "Of 80 measured GPU-hours 25.0% went to idle engines" in said
 
 
+@pytest.mark.parametrize(("gpu_hours", "is_said"), [(1.0, True), (0.9, False)])
+def test_less_than_an_idle_gpu_hour_is_no_news(gpu_hours: float, is_said: bool) -> None:
+    lost = {"no_tensor": 64 - gpu_hours, "idle": gpu_hours}
+    said = text(first(job("1", "ada", JobSums(80, 80, 16, idle=gpu_hours, lost=lost))), 5)
+    assert ("went to idle engines" in said, "nothing was computed" in said) == (is_said, is_said)
+
+
 PHONE = 360
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="needs Chromium, which tests/run installs"
