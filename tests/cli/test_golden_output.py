@@ -99,6 +99,13 @@ def test_a_command_prints_what_it_did(
     golden(f"cli-{name}.txt", "\n".join(t for args in COMMANDS[name] for t in printed(args)))
 
 
+def test_the_commands_are_listed_with_what_each_does(golden: Golden) -> None:
+    groups = ((), ("fleet",), ("job",), ("list",))
+    golden(
+        "cli-help.txt", "\n".join(t for each in groups for t in printed((*each, "--help"), ((),)))
+    )
+
+
 @pytest.mark.slow
 def test_a_profile_says_what_it_did(
     tmp_path: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch
