@@ -22,7 +22,7 @@ MAX_STARTS = 256
 MOST = 1e24
 """More than any engine counts; the sum of a thousand such counters is still a number."""
 TOKENS, REQUESTS, SECONDS, BYTES, FLOPS = "tokens", "requests", "seconds", "bytes", "flops"
-RUNNING, WAITING = "running", "waiting"
+GAUGES = RUNNING, WAITING = "running", "waiting"
 ALL_PROMPT = "all prompt"
 """Tokens of prompts with those from the cache."""
 
@@ -72,6 +72,10 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """By engine and counter, without `_total`: what it counts, and its kind. Of seconds the kind is a label, or after `=` a
 phase."""
+_PASSED_ON = {"decode": (ALL_PROMPT, "cached"), "prefill": ("generation",)}
+"""Tokens that one of SGLang's disaggregated engines (label `engine_type`) only counts: the other one computed them."""
+_RANK = re.compile(r"\b(?:tp|pp|moe_ep)_rank=\"[^\"]*\",?")
+"""Ranks of SGLang's that run the same requests, each with a gauge of all of them."""
 _REST = r"((?:\{| |\t).{1,4096})$"
 """Of a line, after its name. A longer one is none of these, and would be looked at for as long as it is."""
 _ROW = re.compile(r"(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?[ \t]+(\S+)")
@@ -102,11 +106,15 @@ class EnginePage(NamedTuple):
 
 def read(text: str) -> EnginePage | None:
     """None for a page of none of these engines. Raises ValueError for one with too many series."""
-    series = dict(_series(text))
-    if not series:
+    counters: dict[EngineSeries, float] = {}
+    gauges: dict[EngineSeries, float] = {}
+    for series, value in _series(text):
+        if series.measure in GAUGES:
+            gauges[series] = max(value, gauges.get(series, 0.0))
+        else:
+            counters[series] = value
+    if not counters and not gauges:
         return None
-    gauges = {key: value for key, value in series.items() if key.measure in (RUNNING, WAITING)}
-    counters = {key: value for key, value in series.items() if key not in gauges}
     starts = islice((row[2] for row in _rows(_STARTED, text)), MAX_STARTS)
     return EnginePage(counters, gauges, tuple(starts))
 
@@ -137,8 +145,19 @@ def _series(text: str) -> Iterator[tuple[EngineSeries, float]]:
         if count > MAX_SERIES:
             raise ValueError(f"over {MAX_SERIES} series of a serving engine")
         named = {name: shown(_plain(value)) for name, value in _LABEL.findall(labels)}
+        if match[1] == "sglang" and _is_counted_elsewhere(*meaning, named):
+            continue
+        if meaning[0] in GAUGES:
+            labels = _RANK.sub("", labels)
         model = named.get("model_name", named.get("model", ""))[:256]
         yield EngineSeries(meaning[0], _kind(*meaning, named), model, short_hash(labels)), number
+
+
+def _is_counted_elsewhere(measure: str, kind: str, named: Mapping[str, str]) -> bool:
+    """Whether a line of SGLang's is a part of another line, by priority, or of another engine's."""
+    if measure in GAUGES:
+        return bool(named.get("priority"))
+    return kind in _PASSED_ON.get(named.get("engine_type", ""), ())
 
 
 def short_hash(text: str) -> str:

@@ -40,7 +40,28 @@ sglang:num_queue_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank="
 sglang:forward_execution_seconds_total{category="extend",model_name="m",tp_rank="0"} 1.5
 sglang:forward_execution_seconds_total{category="decode",model_name="m",tp_rank="0"} 8.5
 """
-"""SGLang, python/sglang/srt/metrics/collector.py and its test of metrics."""
+"""SGLang, python/sglang/srt/observability/metrics_collector.py."""
+SGLANG_RANKS = """\
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 3.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="0",tp_rank="0"} 2.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="5",tp_rank="0"} 1.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="1",priority="",tp_rank="0"} 3.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="1"} 2.0
+sglang:num_running_reqs{dp_rank="1",engine_type="unified",model_name="m",moe_ep_rank="1",pp_rank="0",priority="",tp_rank="2"} 4.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 1.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="0",tp_rank="0"} 1.0
+"""
+"""As SchedulerMetricsCollector of SGLang 0.5.23 wrote it with --enable-priority-scheduling, for ranks of one engine
+(--pp-size 2, --enable-metrics-for-all-schedulers) and for another data-parallel one."""
+SGLANG_PAIR = """\
+sglang:prompt_tokens_total{engine_type="prefill",is_streaming="false",model_name="m"} 1000.0
+sglang:generation_tokens_total{engine_type="prefill",is_streaming="false",model_name="m"} 1.0
+sglang:cached_tokens_total{cache_source="device",engine_type="prefill",model_name="m"} 64.0
+sglang:prompt_tokens_total{engine_type="decode",is_streaming="false",model_name="m"} 1000.0
+sglang:generation_tokens_total{engine_type="decode",is_streaming="false",model_name="m"} 20.0
+sglang:cached_tokens_total{cache_source="device",engine_type="decode",model_name="m"} 64.0
+"""
+"""As TokenizerMetricsCollector of SGLang 0.5.23 wrote it for one request to a disaggregated pair."""
 LLAMA = """\
 # HELP llamacpp:prompt_tokens_total Number of prompt tokens processed.
 # TYPE llamacpp:prompt_tokens_total counter
@@ -108,6 +129,18 @@ def test_sglang() -> None:
         ("waiting", "", "m"): 5.0,
         ("seconds", "extend", "m"): 1.5,
         ("seconds", "decode", "m"): 8.5,
+    }
+
+
+def test_requests_of_sglang_are_counted_once_whatever_their_priority_and_ranks() -> None:
+    assert told(SGLANG_RANKS) == {("running", "", "m"): 3.0 + 4.0, ("waiting", "", "m"): 1.0}
+
+
+def test_each_token_of_a_disaggregated_pair_is_that_of_the_engine_that_computed_it() -> None:
+    assert told(SGLANG_PAIR) == {
+        ("tokens", "all prompt", "m"): 1000.0,
+        ("tokens", "cached", "m"): 64.0,
+        ("tokens", "generation", "m"): 20.0,
     }
 
 
