@@ -49,7 +49,8 @@ TWO_NODES = (
     "%s is answered for %s and for %s: it must lead to one node, this one; for a Service of Kubernetes set "
     "internalTrafficPolicy: Local"
 )
-_HOSTNAME = re.compile(r'Hostname="([^"\\]{1,255})"')
+_HOSTNAME = re.compile(r'[{,][Hh]ostname="([^"\\]{1,255})"')
+"""With a small letter since 4.8.3."""
 TOO_MANY_GPUS = (
     "%s names %d GPUs and MIG instances more than are measured: those known longest and then the first %d of the page "
     "are measured; if the others are real, raise --most-gpus"

@@ -1189,13 +1189,15 @@ def test_one_pause_of_the_whole_process_is_not_how_things_are_set() -> None:
     assert not pace.is_too_slow
 
 
+@pytest.mark.parametrize("label", ["Hostname", "hostname"])
 def test_a_url_that_leads_to_two_nodes_in_turn_is_said_once(
-    caplog: pytest.LogCaptureFixture,
+    label: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Bench() as bench:
         for turn in range(6):
             host = f"node-{turn % 2}"
-            bench.read(gpu_page(energy=turn, UUID=f"GPU-{host}", Hostname=host), after=COLLECT)
+            page = gpu_page(energy=turn, UUID=f"GPU-{host}", Hostname=host)
+            bench.read(page.replace("Hostname=", f"{label}="), after=COLLECT)
     said = [each.getMessage() for each in caplog.records if "is answered for" in each.getMessage()]
     assert len(said) == 1
     assert "for node-0 and for node-1" in said[0]
