@@ -57,8 +57,7 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "prompt_cached_tokens": (TOKENS, "cached"),
         "generation_tokens": (TOKENS, "generation"),
         "request_success": (REQUESTS, ""),
-        "num_requests_running": (RUNNING, ""),
-        "num_requests_waiting": (WAITING, ""),
+        # not num_requests_running: it is renewed when a request ends, and stays when none comes
     },
     "llamacpp": {
         "prompt_tokens": (TOKENS, "prompt"),  # those that were processed, without the cache's

@@ -148,7 +148,8 @@ def test_each_kind_of_engine_is_added_up_over_a_restart(
             wanted = truth if each.model else {**truth, "requests": None}
             until(lambda each=each, wanted=wanted: tokens(running, each.model) == wanted)  # type: ignore[misc]
             requests = {"job_id": JOB, "served_model": each.model}
-            assert running.value("ofu_job_requests_running", **requests) == 1
+            is_told = each.model != "m-trtllm"  # its gauge may be of long ago
+            assert running.value("ofu_job_requests_running", **requests) == (1 if is_told else None)
         assert running.value("ofu_job_engines", job_id=JOB, role="both") == len(engines)
         seconds = running.value("ofu_job_forward_seconds_total", job_id=JOB, phase="extend")
         assert seconds == pytest.approx((1002 + 50) / 1e4)
