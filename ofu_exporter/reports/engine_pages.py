@@ -26,11 +26,6 @@ GAUGES = RUNNING, WAITING = "running", "waiting"
 ALL_PROMPT = "all prompt"
 """Tokens of prompts with those from the cache."""
 
-_FLOPS_COUNTED = {
-    "estimated_flops_per_gpu": (FLOPS, ""),
-    "estimated_read_bytes_per_gpu": (BYTES, "read"),
-    "estimated_write_bytes_per_gpu": (BYTES, "write"),
-}
 ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "vllm": {
         "prompt_tokens": (TOKENS, ALL_PROMPT),
@@ -40,7 +35,9 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "request_success": (REQUESTS, ""),
         "num_requests_running": (RUNNING, ""),
         "num_requests_waiting": (WAITING, ""),
-        **_FLOPS_COUNTED,
+        "estimated_flops_per_gpu": (FLOPS, ""),
+        "estimated_read_bytes_per_gpu": (BYTES, "read"),
+        "estimated_write_bytes_per_gpu": (BYTES, "write"),
     },
     "sglang": {
         "prompt_tokens": (TOKENS, ALL_PROMPT),
@@ -50,7 +47,8 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "forward_execution_seconds": (SECONDS, "category"),
         "num_running_reqs": (RUNNING, ""),
         "num_queue_reqs": (WAITING, ""),
-        **_FLOPS_COUNTED,
+        "estimated_flops_per_gpu": (FLOPS, ""),
+        # not its bytes: it counts all weights as read for each token
     },
     "trtllm": {
         "prompt_tokens": (TOKENS, ALL_PROMPT),

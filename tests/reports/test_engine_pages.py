@@ -42,8 +42,11 @@ sglang:num_running_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank
 sglang:num_queue_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 5.0
 sglang:forward_execution_seconds_total{category="extend",model_name="m",tp_rank="0"} 1.5
 sglang:forward_execution_seconds_total{category="decode",model_name="m",tp_rank="0"} 8.5
+sglang:estimated_flops_per_gpu_total{model_name="m",tp_rank="0"} 2.8587570757632e+14
+sglang:estimated_read_bytes_per_gpu_total{model_name="m",tp_rank="0"} 2.8039022903296e+14
 """
-"""SGLang, python/sglang/srt/observability/metrics_collector.py."""
+"""SGLang, python/sglang/srt/observability/metrics_collector.py. The last two are what `_estimate_prefill_perf` of
+0.5.23 returned for 2,048 tokens of Llama 3 70B, whose weights are 1.4e11 bytes: it reads all of them for each token."""
 SGLANG_RANKS = """\
 sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 3.0
 sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="0",tp_rank="0"} 2.0
@@ -134,6 +137,7 @@ def test_sglang() -> None:
         ("waiting", "", "m"): 5.0,
         ("seconds", "extend", "m"): 1.5,
         ("seconds", "decode", "m"): 8.5,
+        ("flops", "", "m"): 2.8587570757632e14,
     }
 
 
