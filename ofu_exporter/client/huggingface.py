@@ -50,7 +50,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
     ) -> None:
         self._close()
         self._counted = self._choose(args)
-        self._counted_times = _tensor_ranks(args, model)
+        self._counted_times = _ranks_of_a_batch(args, model, self._counted)
         options: ReporterOptions = {**self._trainer_facts(args, model), **self._options}
         is_first = state.is_local_process_zero
         self._begin(options, is_first, self._rate(), state.global_step, self._done(state))
@@ -134,11 +134,19 @@ class OfuCallback(OfuReporting, TrainerCallback):
         return facts
 
 
-def _tensor_ranks(args: Any, model: Any) -> int:
-    """How many ranks have a part of each tensor: the Trainer gives them one batch, and adds up what each has of it."""
+def _ranks_of_a_batch(args: Any, model: Any, counted: str) -> int:
+    """How many ranks are given one batch, for a part of each tensor or of the context: the Trainer adds it up for each.
+
+    DeepSpeed cuts the parameters themselves, so `total_flos` of its ranks add up to that of the model.
+    """
     of_model = getattr(getattr(model, "module", model), "_tp_size", None)
-    of_site = getattr(getattr(args, "parallelism_config", None), "tp_size", None)
-    return int(of_model or of_site or 1)
+    deepspeed = getattr(getattr(args, "hf_deepspeed_config", None), "config", {})
+    of_deepspeed = deepspeed.get("tensor_parallel", {}).get("autotp_size")
+    if counted == "total_flos" and of_deepspeed:
+        return 1
+    of_site = getattr(args, "parallelism_config", None)
+    tensor = of_model or of_deepspeed or getattr(of_site, "tp_size", None) or 1
+    return int(tensor) * int(getattr(of_site, "cp_size", None) or 1)
 
 
 def _checkpoints(model: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter import flops
+from ofu_exporter.client import sender
 from tests.client.libraries import library
 from tests.doubles.report_agent import ReportAgent, report_agent
 
@@ -81,7 +82,11 @@ def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:
 
 
 def test_ranks_that_share_a_batch_count_its_tokens_once() -> None:
-    """As a Trainer of transformers 5.24 has them with `tp_plan="auto"` on two ranks, or with accelerate's setting."""
+    """As a Trainer of transformers 5.24 has them with `tp_plan="auto"` on two ranks, or with accelerate's settings.
+
+    With DeepSpeed 0.19.8, two ranks of AutoTP saw 96 tokens, `num_input_tokens_seen` was 192, and `total_flos` 1.007 x
+    6 x 96 x the parameters outside of the embedding.
+    """
     library("transformers")
     from ofu_exporter.client.huggingface import OfuCallback
 
@@ -89,8 +94,19 @@ def test_ranks_that_share_a_batch_count_its_tokens_once() -> None:
         include_num_input_tokens_seen="all", parallelism_config=None, world_size=2, n_gpu=1,
         bf16=True, fp16=False, gradient_accumulation_steps=1,
     )  # fmt: skip
-    set_there = SimpleNamespace(**vars(args) | {"parallelism_config": SimpleNamespace(tp_size=4)})
+
+    def with_(**more: Any) -> Any:
+        return SimpleNamespace(**vars(args) | more)
+
+    set_there = with_(parallelism_config=SimpleNamespace(tp_size=4, cp_size=1))
+    in_context = with_(parallelism_config=SimpleNamespace(tp_size=2, cp_size=2, sp_size=1))
+    auto = with_(
+        hf_deepspeed_config=SimpleNamespace(config={"tensor_parallel": {"autotp_size": 2}})
+    )
     for each, model, ranks in (
+        (in_context, SimpleNamespace(), 4),
+        (auto, SimpleNamespace(_tp_size=None), 2),
+        (with_(hf_deepspeed_config=SimpleNamespace(config={})), SimpleNamespace(), 1),
         (args, SimpleNamespace(_tp_size=2), 2),
         (args, SimpleNamespace(module=SimpleNamespace(_tp_size=2)), 2),
         (set_there, SimpleNamespace(), 4),
@@ -103,6 +119,9 @@ def test_ranks_that_share_a_batch_count_its_tokens_once() -> None:
         callback.on_train_begin(each, state, None, model=model)
         assert callback._done(state) == 1536 / ranks
         assert not callback.complained
+    by_flops = OfuCallback()
+    by_flops.on_train_begin(auto, SimpleNamespace(**vars(state), total_flos=9), None, model=None)
+    assert by_flops._done(SimpleNamespace(total_flos=9)) == 9
 
 
 def test_total_flos_is_what_is_left_and_is_named(tmp_path: Path) -> None:
@@ -114,7 +133,9 @@ def test_total_flos_is_what_is_left_and_is_named(tmp_path: Path) -> None:
     assert agent.reports[0]["framework"].endswith("total_flos")
 
 
-def test_an_evaluation_is_in_no_interval(tmp_path: Path) -> None:
+def test_an_evaluation_is_in_no_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of milliseconds would overflow a queue that is made for a report every 10 s."""
+    monkeypatch.setattr(sender, "LONGEST_QUEUE", 10 * STEPS)
     callback = {"tokens_per_step": BATCH * SEQ_LEN, "flops_per_token": 1e6, "every": 1e-4}
     with report_agent() as agent:
         trainer = train(agent, tmp_path, callback, eval_strategy="steps", eval_steps=STEPS // 2)

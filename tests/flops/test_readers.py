@@ -129,6 +129,45 @@ def test_deepspeed_without_an_optimizer_step() -> None:
         read("deepspeed", re.sub("bwd latency.*\n", "", text))
 
 
+ACCUMULATED = """\
+Profile Summary at step {step}:
+fwd flops per GPU:                                                      268.44 M
+fwd flops of model = fwd flops per GPU * mp_size:                       268.44 M
+fwd latency:                                                            {forward} ms
+iter latency:                                                           {whole} ms
+FLOPS per GPU = 4 * fwd flops per GPU / iter latency:                   {rate} GFLOPS
+
+----------------------------- Aggregated Profile per GPU -----------------------------"""
+TIMERS = "[Rank 0] time (ms) | fwd: 16.96 | bwd: 33.56 | bwd_inner: 31.2 | bwd_allreduce: 2.3 | step: 9.43"
+
+
+def test_a_micro_batch_of_deepspeed_has_its_own_time() -> None:
+    """What 0.19.8 prints of a step with gradient_accumulation_steps=4: latencies since the first micro-batch."""
+    micro = ((3, 4.41, 10.48, 102.45), (3, 8.52, 22.93, 46.83), (3, 12.8, 34.06, 31.53))
+    summaries = [
+        ACCUMULATED.format(step=step, forward=forward, whole=whole, rate=rate)
+        for step, forward, whole, rate in (*micro, (4, 16.96, 59.96, 17.91))
+    ]
+    follower = readers.follower("deepspeed", JobFacts())
+
+    def stated(text: str) -> list[tuple[int | None, float]]:
+        lines = [follower.line(line) for line in text.split("\n")]
+        return [(one.step, round(1e3 * (one.seconds or 0), 2)) for one in lines if one]
+
+    own = [(3, 10.48), (3, 12.45), (3, 11.13), (4, 25.9)]
+    assert stated("\n".join(summaries)) == own
+    slower = summaries[-1].replace("59.96", "61.0")
+    assert stated("\n".join([TIMERS, *summaries, TIMERS, slower])) == [*own, (4, 61.0)]
+    assert stated("\n".join([TIMERS, slower, TIMERS, slower.replace("61.0", "62.0")])) == [
+        (4, 61.0),
+        (4, 62.0),
+    ], "of two runs in one log, without accumulation"
+    whole = readers.load("deepspeed").read("\n".join(summaries), JobFacts())
+    assert [round(1e3 * (one.seconds or 0), 2) for one in whole] == [time for _, time in own]
+    rate = whole[1].flops_per_second
+    assert rate == pytest.approx(3 * 268.44e6 / 12.45e-3)
+
+
 KERNELS = """\
 Step Id,Device_id,Name,Type,Duration(us), aic_cube_fops
 12,0,MatMul,MatMulV2,10.0,1.0e+15
