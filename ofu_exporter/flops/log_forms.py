@@ -31,12 +31,15 @@ MEGATRON = LineForm(
     ),
     also=" per ",
     is_since_last=True,
+    begins="[before the start of training step]",
+    keeps_first=re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\] iteration "),
 )
 """Megatron-LM `training.py: training_log` with --log-throughput, and `elapsed time per iteration (ms)`.
 
 The throughput is model FLOPs without recomputation over all GPUs, so it's the numerator of MFU. Forks write `compute
 per GPU (TFLOP/s/GPU): now (avg ...)`; the first number is taken. The convention `megatron` says what Megatron-LM leaves
-out or counts otherwise.
+out or counts otherwise. Since core 0.16 the first iteration is logged without a reset of the timer; time stamps have
+fractions since then.
 """
 NANOTRON = LineForm(
     re.compile(r"\biteration:\s*(\d+)\s*/"),

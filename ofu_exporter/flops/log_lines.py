@@ -54,10 +54,14 @@ class LineForm:
     """What a line of this form has too, so that no other line is taken for one."""
     is_since_last: bool = False
     """Whether its seconds are the mean of the steps since the line before."""
+    begins: str = ""
+    """What stands in the line before the first step of a run."""
+    keeps_first: re.Pattern[str] | None = None
+    """What a line has where the first line of a run is in the mean of the second, too."""
 
     def follower(self, job: JobFacts) -> Follower:
         """What reads a log of such lines."""
-        return (SinceLast if self.is_since_last else LineFollower)(self.statement, job)
+        return SinceLast(self, job) if self.is_since_last else LineFollower(self.statement, job)
 
     def statement(self, line: str, job: JobFacts) -> Statement | None:
         """What a line states: FLOP/s where it has them, otherwise an MFU, otherwise the step alone."""
@@ -103,17 +107,44 @@ class LineFollower:
 class SinceLast(LineFollower):
     """Remembers the last logged step, because a line is about all steps since then."""
 
-    _step: int | None = None
+    def __init__(self, form: LineForm, job: JobFacts) -> None:
+        super().__init__(form.statement, job)
+        self._form = form
+        self._step: int | None = None
+        self._begins = False
+        self._first: Statement | None = None
+        """The first line of a run, where the next one has its step in it."""
 
     def line(self, line: str) -> Statement | None:
         """The statement of a line: its seconds x the steps since the line before.
 
-        The first line, and one after a restart from an earlier step, counts for one step.
+        The first line, and one after a restart, counts for one step.
         """
+        if self._form.begins and self._form.begins in line:
+            self._step, self._begins = None, True
         one = super().line(line)
         if one is None or one.step is None:
             return one
         before, self._step = self._step, one.step
-        count = one.step - before if before is not None and before < one.step else 1
-        seconds = None if one.seconds is None else one.seconds * count
-        return replace(one, seconds=seconds, flops=None if one.flops is None else one.flops * count)
+        first, self._first = self._first, None
+        if before is not None and before < one.step:
+            return _of_steps(one, one.step - before, first, self._job)
+        is_first = self._begins or before is not None or one.step == 1
+        self._begins = False
+        if is_first and self._form.keeps_first and self._form.keeps_first.search(line):
+            self._first = one
+        return one
+
+
+def _of_steps(mean: Statement, count: int, first: Statement | None, job: JobFacts) -> Statement:
+    """The statement of all steps that a mean is of, without the first step of the run where that is in it."""
+    if mean.seconds is None:
+        return mean
+    seconds, flops = mean.seconds * count, (mean.flops or 0.0) * count
+    if first is not None and (first.seconds or 0.0) < mean.seconds + seconds:
+        seconds += mean.seconds - (first.seconds or 0.0)
+        flops += (mean.flops or 0.0) - (first.flops or 0.0)
+    whole = replace(mean, seconds=seconds)
+    if mean.flops is None:
+        return whole
+    return with_rate(replace(whole, flops=flops), flops / seconds, job) if seconds else whole

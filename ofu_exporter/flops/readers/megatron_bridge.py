@@ -23,7 +23,7 @@ class Follower:
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
-        self._iterations = SinceLast(MEGATRON.statement, job)
+        self._iterations = SinceLast(MEGATRON, job)
         self._iteration: Statement | None = None
         self._of_step: Statement | None = None
         self._seconds = 0.0
