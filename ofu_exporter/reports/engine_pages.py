@@ -110,6 +110,10 @@ def read(text: str) -> EnginePage | None:
             gauges[series] = max(value, gauges.get(series, 0.0))
         else:
             counters[series] = value
+    counted = {series.measure for series, value in counters.items() if value}
+    for series in [*counters]:
+        if series.measure in (FLOPS, BYTES) and series.measure not in counted:
+            del counters[series]  # vLLM without --enable-mfu-metrics has them all the same
     if not counters and not gauges:
         return None
     starts = islice((row[2] for row in _rows(_STARTED, text)), MAX_STARTS)

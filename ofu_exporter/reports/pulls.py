@@ -44,9 +44,8 @@ class PullOutcome(str, Enum):
     BEGUN = "begun"
     """The first value, or the first after a restart, another set of engines or a long gap; or another engine of the job
     has none."""
-    UNFILLED = "unfilled"
-    """The counter exists but has never moved: this engine or backend doesn't count."""
     NO_COUNTER = "no_counter"
+    """Or it has never moved: this engine or backend doesn't count, as vLLM without --enable-mfu-metrics."""
     NOT_METRICS = "not_metrics"
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
@@ -218,10 +217,8 @@ def _of_counter(
     """The report that the counter of FLOPs makes with its last value; `end` is the Unix time of `at`."""
     now = _Counters(_flops(text, engine), started, at)
     before, engine.last = engine.last, now if now.flops else None
-    if not now.flops:
-        return PullOutcome.NO_COUNTER, None
     if not any(now.flops.values()):
-        return PullOutcome.UNFILLED, None
+        return PullOutcome.NO_COUNTER, None
     rate = _rate(before, now)
     if rate is None or before is None:
         return PullOutcome.BEGUN, None

@@ -127,6 +127,20 @@ def test_vllm() -> None:
     }
 
 
+def test_what_vllm_does_not_count_is_absent_and_an_idle_rank_of_one_that_counts_is_0() -> None:
+    """PrometheusStatLogger of 0.33 wrote the first two lines without --enable-mfu-metrics."""
+    rank, other = ('{engine="0",model_name="m"}', '{engine="1",model_name="m"}')
+    page = (
+        f"vllm:estimated_flops_per_gpu_total{rank} 0.0\n"
+        f"vllm:estimated_read_bytes_per_gpu_total{rank} 0.0\n"
+        f"vllm:generation_tokens_total{rank} 60.0\n"
+    )
+    assert told(page) == {("tokens", "generation", "m"): 60.0}
+    counts = engine_pages.read(page + f"vllm:estimated_flops_per_gpu_total{other} 1e+15\n")
+    assert counts is not None
+    assert sorted(v for each, v in counts.counters.items() if each.measure == "flops") == [0, 1e15]
+
+
 def test_sglang() -> None:
     assert told(SGLANG) == {
         ("tokens", "all prompt", "m"): 800.0,

@@ -257,7 +257,7 @@ def test_an_idle_engine_is_reported_and_one_that_never_counts_is_not(
     engine: Served, bench: Bench
 ) -> None:
     engine.page = vllm(0.0)
-    assert [bench.pull(), bench.pull()] == ["unfilled", "unfilled"]
+    assert [bench.pull(), bench.pull()] == ["served", "served"], "vLLM without the flag of MFU"
     engine.page = vllm(1e12)
     assert bench.pull() == "reported", "it begins to count"
     assert bench.pull() == "reported"

@@ -134,7 +134,7 @@ def test_an_engine_of_a_gateway_joins_at_0_leaves_with_what_it_served_and_goes_o
 
 def test_bytes_are_those_of_one_gpu() -> None:
     def of(first: float, second: float) -> str:
-        return "".join(
+        return "vllm:generation_tokens_total 1\n" + "".join(
             f'vllm:estimated_read_bytes_per_gpu_total{{engine="{rank}"}} {value}\n'
             for rank, value in enumerate((first, second))
         )
