@@ -251,7 +251,7 @@ def test_pipes_are_read_where_the_page_has_them(bench: Bench, name: str, pipe: s
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("DCGM_FI_DEV_MAX_SM_CLOCK", "1980"), ("DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ", "1.98e+09")],
+    [("DCGM_FI_DEV_MAX_SM_CLOCK", "1980"), ("DCGM_FI_DEV_SM_MAX_CLOCK_HERTZ", "1.98e+09")],
 )
 def test_the_highest_clock_is_the_gpus(bench: Bench, name: str, value: str) -> None:
     assert bench.reading(gpu_page() + line(name, value)).gpu.max_sm_clock_hz == 1.98e9
@@ -596,13 +596,21 @@ def test_a_changed_value_stands_for_the_time_since_the_last(bench: Bench, change
 @pytest.mark.parametrize(
     "names",
     [
-        ("PIPE_TENSOR_ACTIVE", "GR_ENGINE_ACTIVE", "SM_ACTIVE", "DRAM_ACTIVE", "PIPE_FP32_ACTIVE"),
+        (
+            "PIPE_TENSOR_ACTIVE",
+            "GR_ENGINE_ACTIVE",
+            "SM_ACTIVE",
+            "DRAM_ACTIVE",
+            "PIPE_FP32_ACTIVE",
+            "PIPE_INT_ACTIVE",
+        ),
         (
             "TENSOR_UTIL_RATIO",
             "GR_ENGINE_UTIL_RATIO",
             "SM_UTIL_RATIO",
             "DRAM_UTIL_RATIO",
             "FP32_UTIL_RATIO",
+            "INT_UTIL_RATIO",
         ),
     ],
     ids=["old names", "new names"],
@@ -610,19 +618,27 @@ def test_a_changed_value_stands_for_the_time_since_the_last(bench: Bench, change
 def test_a_page_tells_what_else_the_gpu_did_by_old_and_new_names(
     bench: Bench, names: tuple[str, ...]
 ) -> None:
-    values = (0.3, 0.8, 0.6, 0.5, 0.1)
+    values = (0.3, 0.8, 0.6, 0.5, 0.1, 0.2)
     rows = {**dict(zip(names, values, strict=True)), "PCIE_TX_BYTES": 2e9, "NVLINK_RX_BYTES": 5e9}
     page = "".join(line(f"DCGM_FI_PROF_{name}", value) for name, value in rows.items())
     found = bench.reading(page + line(CLOCK, 1400)).activity
     assert found == Activity(
-        engine=0.8, sm=0.6, dram=0.5, fp32=0.1, pcie_sent=2e9, nvlink_received=5e9
+        engine=0.8, sm=0.6, dram=0.5, fp32=0.1, integer=0.2, pcie_sent=2e9, nvlink_received=5e9
     )
 
 
-def test_the_energy_of_a_window_is_what_the_counter_rose_by_since_the_last(bench: Bench) -> None:
-    bench.reading(gpu_page(0.1, energy=1_000_000))
-    first = bench.reading(gpu_page(0.2, energy=4_000_000), after=30.0)
-    second = bench.reading(gpu_page(0.3, energy=4_500_000), after=30.0)
+@pytest.mark.parametrize(
+    ("name", "unit"), [(ENERGY, 1000), ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1)]
+)
+def test_the_energy_of_a_window_is_what_the_counter_rose_by_since_the_last(
+    bench: Bench, name: str, unit: int
+) -> None:
+    def page(tensor: float, joules: int) -> str:
+        return gpu_page(tensor, energy=None) + line(name, joules * unit)
+
+    bench.reading(page(0.1, 1000))
+    first = bench.reading(page(0.2, 4000), after=30.0)
+    second = bench.reading(page(0.3, 4500), after=30.0)
     assert (first.activity.energy_joules, second.activity.energy_joules) == (3000.0, 500.0)
 
 
