@@ -185,7 +185,8 @@ class TraceDesk:
         self.outcomes["unproven"] += 1
         detail = (
             f"the user of job {job_id} is not known here, and processes only say that they are of it: no control group "
-            "of Slurm or of a pod shows it (to see them, an agent in a container needs hostPID)"
+            "of Slurm or of a pod shows it (to see them, an agent in a container needs hostPID, and Slurm since 26.05 "
+            "CgroupJobIdPaths=yes in cgroup.conf)"
         )
         raise TraceRefused(403, detail)
 

@@ -171,4 +171,5 @@ def test_a_stranger_who_only_says_that_he_is_of_a_job_is_not_traced_for_it(
         with as_stranger(open_folder, ASKS, question(int(JOB), 4711)):
             said = until(lambda: "only say that" in (done := ask(open_folder)).stderr and done)
         assert "no control group of Slurm or of a pod shows it" in said
+        assert "CgroupJobIdPaths=yes" in said  # github.com/SchedMD/slurm, 26.05, cgroup.conf(5)
         assert running.value("ofu_exporter_traces_total", outcome="unproven")

@@ -43,6 +43,16 @@ def test_the_control_group_of_slurm_counts_more_than_the_message(tmp_path: Path)
     assert not registry.of("2002", 0.0)
 
 
+def test_the_control_group_of_slurm_26_05_names_no_job(tmp_path: Path) -> None:
+    """By its SLUID, as in cgroup.conf(5): a process has to say which job it is of."""
+    (tmp_path / "42").mkdir()
+    path = "0::/system.slice/slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0\n"
+    (tmp_path / "42" / "cgroup").write_text(path)
+    registry = ProcessRegistry(tmp_path)
+    registry.take(DaemonQuestion(3, 2002, (5,)), Peer(42, 1, b"a"), 0.0)
+    assert [(each.job, each.is_proven) for each in registry.of("2002", 0.0)] == [("2002", False)]
+
+
 POD = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 CONTAINER = "cri-containerd-5a6b.scope"
 
