@@ -62,7 +62,7 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "prompt_tokens_cached": (TOKENS, "cached"),
         "tokens_predicted": (TOKENS, "generation"),
         "prompt_seconds": (SECONDS, "=prefill"),
-        "tokens_predicted_seconds": (SECONDS, "=decode"),
+        # not tokens_predicted_seconds: it adds up requests that run side by side in one pass
         "requests_processing": (RUNNING, ""),
         "requests_deferred": (WAITING, ""),
     },

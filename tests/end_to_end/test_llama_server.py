@@ -55,5 +55,5 @@ def test_the_tokens_of_llama_cpp_are_those_of_its_answers_over_a_restart(tmp_pat
         assert running.value("ofu_job_engines", job_id=JOB, role="decode") == 1
         (row,) = json.loads(running.get(f"/v1/jobs/{JOB}")[1])["served"]
         assert row["tokens"] == truth
+        assert row["forward_seconds"].keys() == {"prefill"}
         assert row["forward_seconds"]["prefill"] > 0
-        assert row["forward_seconds"]["decode"] > 0

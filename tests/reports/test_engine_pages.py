@@ -191,7 +191,6 @@ def test_llama_cpp() -> None:
         ("tokens", "cached", ""): 16.0,
         ("tokens", "generation", ""): 48.0,
         ("seconds", "prefill", ""): 0.25,
-        ("seconds", "decode", ""): 1.5,
         ("running", "", ""): 0.0,
         ("waiting", "", ""): 0.0,
     }
