@@ -124,7 +124,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
             "gpus": args.world_size * max(1, args.n_gpu),
             "framework": f"transformers {transformers.__version__}, {self._counted}"[:64],
             "precision": mixed or _DTYPES.get(str(getattr(bare, "dtype", None))),
-            "recompute": "full" if _checkpoints(bare) else "none",
+            "recompute": _recompute(args, bare),
             "accumulation": args.gradient_accumulation_steps,
         }
         if self._seq_len and self._rate() == "tokens_per_second":
@@ -149,7 +149,14 @@ def _ranks_of_a_batch(args: Any, model: Any, counted: str) -> int:
     return int(tensor) * int(getattr(of_site, "cp_size", None) or 1)
 
 
-def _checkpoints(model: Any) -> bool:
-    """Whether activations are recomputed; the attribute has another name before transformers 5."""
-    new = getattr(model, "is_activation_checkpointing", None)
-    return bool(getattr(model, "is_gradient_checkpointing", False) if new is None else new)
+def _recompute(args: Any, model: Any) -> str | None:
+    """Whether activations are recomputed, by the model or by what FSDP wraps; None where only some layers' are."""
+    # The attribute has another name before transformers 5.
+    of_model = getattr(model, "is_activation_checkpointing", None)
+    of_model = getattr(model, "is_gradient_checkpointing", False) if of_model is None else of_model
+    if not of_model:
+        modules = model.modules() if hasattr(model, "modules") else ()
+        wrapped = any(type(module).__name__ == "CheckpointWrapper" for module in modules)
+        return "full" if wrapped else "none"
+    settings = getattr(args, "activation_checkpointing_kwargs", None) or {}
+    return "full" if settings.get("every_n_layers", 1) == 1 else None

@@ -151,6 +151,29 @@ def test_recomputed_activations_are_told(tmp_path: Path) -> None:
     assert agent.reports[0]["recompute"] == "full"
 
 
+def test_layers_that_fsdp_wraps_are_recomputed_and_every_other_layer_is_not_all() -> None:
+    """As accelerate 1.15 wraps them for FSDP with checkpoints of its own, and as transformers 5.24 skips some."""
+    torch, transformers = library("torch"), library("transformers")
+    wrapper = library("torch.distributed.algorithms._checkpoint.checkpoint_wrapper")
+    from ofu_exporter.client.huggingface import _recompute
+
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            hidden_size=8, num_hidden_layers=2, num_attention_heads=2, vocab_size=8
+        )
+    )
+    args = SimpleNamespace()
+    assert _recompute(args, model) == "none"
+    layers = model.model.layers
+    model.model.layers = torch.nn.ModuleList(map(wrapper.checkpoint_wrapper, layers))
+    assert _recompute(args, model) == "full"
+    model.model.layers = layers
+    model.activation_checkpointing_enable(every_n_layers=2)
+    assert _recompute(args, model) == "full"
+    args.activation_checkpointing_kwargs = {"every_n_layers": 2}
+    assert _recompute(args, model) is None
+
+
 def test_gradient_accumulation_counts_optimizer_steps(tmp_path: Path) -> None:
     with report_agent() as agent:
         train(agent, tmp_path, {"model_flops_per_step": 1e9}, gradient_accumulation_steps=2)

@@ -1,8 +1,9 @@
 """Reads the summary of DeepSpeed's flops profiler: forward FLOPs and latencies of one rank.
 
 DeepSpeed `profiling/flops_profiler/profiler.py: print_model_profile`. The profiler counts what this rank's modules run,
-so under pipeline or tensor parallelism that is a share of the model. It counts causal attention in full, and takes the
-backward pass as twice the forward without counting it. Its `FLOPS` lines are rates, its `flops` lines amounts.
+so under pipeline or tensor parallelism that is a share of the model. It counts causal attention in full, but none in
+kernels that are no function of torch, such as flash-attn's, and takes the backward pass as twice the forward without
+counting it. Its `FLOPS` lines are rates, its `flops` lines amounts.
 
 With gradient accumulation each micro-batch has a summary: its own FLOPs, and the latencies since the first one. The
 last one names the next step. Where the engine's `step` is called once for all of them (accelerate), the last one is
@@ -26,7 +27,7 @@ _LONGEST = 200
 """Most lines of a summary, including lines that other ranks print in between."""
 _NOTES = (
     "the backward pass is assumed to be twice the forward",
-    "attention is counted in full, whether causal or not",
+    "attention is counted in full, whether causal or not, and not at all in kernels other than torch's",
 )
 
 
