@@ -20,6 +20,8 @@ from ofu_exporter.errors import ConfigError
 PIECE_BYTES = 1 << 20
 BEGINNING_BYTES = 1 << 10
 """Two files with the same first bytes, up to this number, count as one log."""
+HEADER_BYTES = 1 << 14
+"""A file in which one of the first bytes, up to this number, has changed is written again: the header of a CSV."""
 LONGEST_LINE_BYTES = 1 << 20
 """A longer line is dropped, because it is no statement and a file without line ends must not fill the memory."""
 
@@ -70,10 +72,17 @@ class LogFile:
         self._path = path
         self._file: int | None = None
         self._old_until = 0
+        self._read_beginning = b""
+        self._header: list[str] = []
+        """The first line of a table of which only what comes later is read."""
         self._splitter = _Splitter()
         self._open()
         if self._file is not None:
             size = self._size(self._file)
+            if path.suffix == ".csv" and not from_start:
+                self._header = (
+                    self._beginning(HEADER_BYTES).decode("utf-8", "replace").splitlines()[:1]
+                )
             self._old_until = size if from_start else self._line_start(self._file, size)
             os.lseek(self._file, 0 if from_start else self._old_until, os.SEEK_SET)
 
@@ -91,6 +100,8 @@ class LogFile:
 
     def read(self) -> Iterator[TailLine]:
         """Every whole line since the last call. Raises ConfigError when the log can't be read."""
+        header, self._header = self._header, []
+        yield from (TailLine(line, False) for line in header)
         yield from self._grown()
         if self._is_replaced():
             yield from self._grown()  # lines that were written to the old file until now
@@ -109,21 +120,25 @@ class LogFile:
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
-        self._file, self._old_until = None, 0
+        self._file, self._old_until, self._read_beginning = None, 0, b""
 
     def _grown(self) -> Iterator[TailLine]:
         if self._file is None:
             return
         at = os.lseek(self._file, 0, os.SEEK_CUR)
-        if self._size(self._file) < at:  # the file was truncated and starts again
+        beginning = self._beginning(HEADER_BYTES)
+        is_other = not beginning.startswith(self._read_beginning)
+        if self._size(self._file) < at or is_other:  # truncated, or written again from its start
             os.lseek(self._file, 0, os.SEEK_SET)
             self._splitter.take_rest()
             self._old_until = 0
+        self._read_beginning = beginning
         while piece := self._piece(self._file):
             yield from self._lines(self._splitter.split(piece))
 
-    def _beginning(self) -> bytes:
-        return b"" if self._file is None else os.pread(self._file, BEGINNING_BYTES, 0)
+    def _beginning(self, size: int = BEGINNING_BYTES) -> bytes:
+        with self._file_errors():
+            return b"" if self._file is None else os.pread(self._file, size, 0)
 
     def _size(self, file: int) -> int:
         with self._file_errors():

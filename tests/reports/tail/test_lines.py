@@ -161,6 +161,29 @@ def test_a_truncated_file_begins_anew(log: Path) -> None:
     )
 
 
+def test_a_file_that_is_written_again_and_longer_begins_anew(log: Path) -> None:
+    """As Lightning writes metrics.csv, in place, when a metric comes that its header lacks."""
+    append(log, "epoch,step\n0,1\n")
+    source = LogFile(log, from_start=True)
+    assert texts(source) == ["epoch,step", "0,1"]
+    log.write_text("epoch,step,val_loss\n0,1,\n")
+    append(log, "0,2,1.5\n")
+    assert texts(source) == ["epoch,step,val_loss", "0,1,", "0,2,1.5"]
+    append(log, "0,3,")
+    assert texts(source) == []
+
+
+def test_the_header_of_a_table_is_read_though_its_rows_are_old(tmp_path: Path) -> None:
+    table = tmp_path / "metrics.csv"
+    append(table, "epoch,step\n0,1\n0,2\n")
+    source = LogFile(table, from_start=False)
+    assert list(source.read()) == [TailLine("epoch,step", False)]
+    append(table, "0,3\n")
+    assert list(source.read()) == [TailLine("0,3", True)]
+    (tmp_path / "empty.csv").touch()
+    assert texts(LogFile(tmp_path / "empty.csv", from_start=False)) == []
+
+
 def test_bytes_that_are_no_text_cost_only_themselves(log: Path) -> None:
     append(log, b"")
     source = LogFile(log, from_start=False)
