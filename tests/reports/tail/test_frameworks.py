@@ -304,6 +304,15 @@ def test_rows_that_lightning_writes_again_are_not_stated_again() -> None:
     assert log.tail.drops[Drop.UNREADABLE] == 1
 
 
+def test_rows_before_the_first_that_was_read_are_not_stated_when_they_are_written_again() -> None:
+    log = Job()
+    log.follow(CSV_HEADER, csv_row(6), csv_row(7))
+    rows = [csv_row(n) + "," for n in (2, 3, 4, 5, 6, 7, 8)]
+    assert steps(log.follow(CSV_HEADER + ",val_loss", *rows)) == [8]
+    again = log.follow(CSV_HEADER, *(csv_row(n).replace("0,", "1,", 1) for n in (5, 6, 7)))
+    assert steps(again) == [6, 7], "of another run, which began later"
+
+
 @pytest.mark.slow
 def test_a_very_long_line_costs_itself_and_its_length() -> None:
     """Of spaces, brackets, quotes and digits, behind what each form begins with."""
