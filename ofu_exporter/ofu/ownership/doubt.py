@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from ofu_exporter.ofu.ownership.held_time import Credited, JobGpu, hold
-from ofu_exporter.ofu.ownership.holders import HANDOVER_SECONDS
+from ofu_exporter.ofu.ownership.holders import HANDOVER_SECONDS, Holding
 from ofu_exporter.ofu.ownership.job_state import Jobs, JobState, credit
 from ofu_exporter.ofu.ownership.starting import after_window
 from ofu_exporter.values.gpu import Gpu, GpuKey
@@ -75,6 +75,23 @@ def confirmed(
         aside = jobs[key].aside
         after[key] = _with_windows(after[key], aside, {one.gpu_share.gpu.key for one in gpus})
     return after, credited
+
+
+def lost_since(
+    jobs: Jobs, had: Iterable[JobGpu], kept: Iterable[JobGpu], ends: Mapping[JobKey, Instant]
+) -> dict[GpuKey, tuple[Holding]]:
+    """That since a silence began nobody is known to have had a GPU that its job did not keep.
+
+    So no window of that time counts for it that comes with, or after, the answer.
+    """
+    still = {(one.gpu_share.gpu.key, one.job.key) for one in kept}
+    return {
+        one.gpu_share.gpu.key: (Holding(since.monotonic, ()),)
+        for one in had
+        if (since := jobs[one.job.key].unsure_since) is not None
+        and one.job.key not in ends
+        and (one.gpu_share.gpu.key, one.job.key) not in still
+    }
 
 
 def ended_in_doubt(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ofu_exporter.ofu.ownership.held_time import GpuShare, JobGpu
 from ofu_exporter.values import device_names
 from ofu_exporter.values.gpu import Gpu, GpuKey
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 
@@ -51,6 +52,10 @@ class Resolved(NamedTuple):
             if key in present and key not in self.contested
             for job in jobs
         ]
+
+    def holding(self, key: GpuKey, at: Instant) -> Holding:
+        """Who has a GPU from an instant on."""
+        return Holding(at.monotonic, self.holders.get(key, ()), key in self.waiting)
 
 
 NOBODY = Resolved({}, (), ())

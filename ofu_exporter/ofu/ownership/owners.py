@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,9 +101,11 @@ def _resolve(
     resolved = resolve(stand_ins.under_their_jobs(ownership.claims, state.jobs), gpus)
     holders = {job.key: job for jobs in resolved.holders.values() for job in jobs}
     renamed = stand_ins.renamed(state.jobs, holders)
-    had, has = state.resolved.job_gpus(present), resolved.job_gpus(present)
+    before = state.resolved.job_gpus(present)
+    had = [one._replace(job=renamed.get(one.job.key, one.job)) for one in before]
     jobs = stand_ins.taken_over(state.jobs, renamed, at)
-    kept, ends = _kept(had, has, renamed), _ends(ownership, holders, at)
+    kept, ends = _kept(had, resolved.job_gpus(present)), _ends(ownership, holders, at)
+    lost = doubt.lost_since(jobs, had, kept, ends)
     jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, kept, at)
     jobs, credited = doubt.ended_in_doubt(jobs, credited, had, ends)
     is_watched = state.ownership is not NO_OWNERSHIP
@@ -113,18 +116,18 @@ def _resolve(
         ownership=ownership,
         resolved=resolved,
         resolved_for=gpus,
-        history={key: _history(state, resolved, renamed, key, at) for key in present},
+        history={
+            key: _history(state, renamed, key, [*lost.get(key, ()), resolved.holding(key, at)])
+            for key in present
+        },
         rejected=_count_contested(state, resolved),
         credited=credited,
     )
 
 
-def _history(
-    state: OwnerState, resolved: Resolved, renamed: Renamed, key: GpuKey, at: Instant
-) -> Holdings:
+def _history(state: OwnerState, renamed: Renamed, key: GpuKey, new: Iterable[Holding]) -> Holdings:
     before = stand_ins.in_history(state.history.get(key, ()), renamed)
-    jobs = resolved.holders.get(key, ())
-    return changed(before, Holding(at.monotonic, jobs, key in resolved.waiting))
+    return functools.reduce(changed, new, before)
 
 
 def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:
@@ -136,13 +139,12 @@ def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> di
     }
 
 
-def _kept(had: Iterable[JobGpu], has: Iterable[JobGpu], renamed: Renamed) -> list[JobGpu]:
+def _kept(had: Iterable[JobGpu], has: Iterable[JobGpu]) -> list[JobGpu]:
     """The GPUs that a job had before, and has now."""
     jobs = {(one.gpu_share.gpu.key, one.job.key): one.job for one in has}
-    under_their_jobs = (one._replace(job=renamed.get(one.job.key, one.job)) for one in had)
     return [
         one
-        for one in under_their_jobs
+        for one in had
         if (job := jobs.get((one.gpu_share.gpu.key, one.job.key))) and one.job.is_same_run(job)
     ]
 

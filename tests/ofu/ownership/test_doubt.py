@@ -96,6 +96,17 @@ def test_the_window_in_which_it_turns_out_is_not_the_jobs() -> None:
     assert seconds(node) == pytest.approx((10.0, 10.0))
 
 
+@pytest.mark.parametrize("answer", [replace(POD, uid="w", started=EPOCH + 12.0), POD])
+def test_nor_is_it_where_its_name_goes_on_elsewhere_or_in_another_run(answer: Job) -> None:
+    """Each window is read after the answer that cut it, or later."""
+    node = left_in_doubt(2)
+    node.run(10.0, 15.0)
+    device = "1" if answer is POD else "0"
+    node.tick(17.0, reading(15.0, 17.0), owners=(Ownership(17.0, (whole(answer, device),)),))
+    (usage,) = [one for one in node.job("ns/1").usage.values() if one.index == "0"]
+    assert usage.observed_seconds == pytest.approx(10.0)
+
+
 def test_what_the_next_job_did_meanwhile_is_nobodys() -> None:
     node = left_in_doubt()
     node.run(10.0, 60.0, tensor=0.9)
