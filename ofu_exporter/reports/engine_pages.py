@@ -78,7 +78,7 @@ _REST = r"((?:\{| |\t).{1,4096})$"
 _ROW = re.compile(r"(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?[ \t]+(\S+)")
 """Labels, as they are written, and a value."""
 _ENGINE = re.compile(rf"^({'|'.join(ENGINES)})[:_]([a-z_]+){_REST}", re.M)
-_LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
+_LABEL = re.compile(r"(?<!\w)(\w+)=\"((?:[^\"\\]|\\.)*)\"")
 _STARTED = re.compile(rf"^process_start_time_seconds{_REST}", re.M)
 
 

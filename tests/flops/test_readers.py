@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 
@@ -299,6 +300,12 @@ def test_a_line_of_hugging_face_without_new_tokens_says_so_and_is_no_restart() -
 def test_logs_are_followed_by_those_that_read_lines() -> None:
     assert {"deepspeed", "megatron", "onelogger", "verl"} <= {*readers.log_names()}
     assert not {"serving", "torch_npu"} & {*readers.log_names()}
+
+
+def test_a_long_rule_in_a_log_takes_no_time() -> None:
+    follower, begun = readers.follower("nemo_rl", JobFacts()), time.process_time()
+    assert follower.line("=" * 30_000) is None
+    assert time.process_time() - begun < 1
 
 
 def test_readers_are_found_by_their_files() -> None:

@@ -270,6 +270,13 @@ def test_a_line_without_an_end_is_no_row_and_takes_no_time() -> None:
     assert time.process_time() - begun < 1
 
 
+def test_labels_without_an_equals_sign_take_no_time() -> None:
+    """While a pattern is matched, no other thread of the agent runs."""
+    begun = time.process_time()
+    engine_pages.read(f"vllm:prompt_tokens_total{{{'_' * 4000}}} 1\n" * 100)
+    assert time.process_time() - begun < 2
+
+
 def test_what_no_engine_counts_is_no_count() -> None:
     assert engine_pages.read("vllm:prompt_tokens_total 1e300\n") is None
 

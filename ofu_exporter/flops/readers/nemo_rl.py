@@ -12,7 +12,7 @@ import re
 from ofu_exporter.flops.log_lines import quantity
 from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
-_STEP = re.compile(r"={5,} Step (\d+)/\d+ ={5,}")
+_STEP = re.compile(r"(?<!=)={5,} Step (\d+)/\d+ ={5,}")
 _TOTAL = quantity(r"\bTraining FLOPS:\s*([\d.]+) TFLOPS", "Training FLOPS", 1e12)
 _OF_RANK = quantity(r"\(([\d.]+) TFLOPS per rank\)", "TFLOPS per rank", 1e12)
 _STEP_SECONDS = quantity(r"\bTotal step time:\s*([\d.]+)s", "Total step time")
