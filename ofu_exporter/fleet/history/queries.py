@@ -156,8 +156,8 @@ MODEL_HOURS = (
 )
 """GPU-hours by model in an hour, held by a job or not."""
 
-_OBSERVED = f"max by ({GPU}) (rate(ofu_gpu_observed_seconds_total{{CLUSTER}}[5m]))"
-_UTILIZED = f"max by ({GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[5m]))"
+_OBSERVED = f"max by ({GPU}) (rate(ofu_gpu_observed_seconds_total{{AGENTS}}[5m]))"
+_UTILIZED = f"max by ({GPU}) (rate(ofu_gpu_utilization_seconds_total{{AGENTS}}[5m]))"
 
 
 def _jobless(name: str, gpus: str) -> Quantity:
@@ -240,7 +240,7 @@ def over_gap(counter: str, length: str, by: str) -> str:
 
 
 _INFO = "ofu_gpu_info{CLUSTER}"
-KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) or group by ({GPU}) ({_INFO}))"
+KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{AGENTS}}) or group by ({GPU}) ({_INFO}))"
 INSTALLED = Quantity(
     "installed",
     f"sum_over_time(model:ofu_gpu_share:sum{WITHIN}) / {LOOKS}",

@@ -67,6 +67,8 @@ UNSEEN, LOST = (
 )
 PARTED = StoredNode("g", "g1", N1.model, 4)
 ON_MIG = ScheduledJob("12", "gil", (PARTED,), 0, 3, 0.4)
+HALVES = StoredNode("h", "h1", N1.model, 2)
+HALF_IDLE = ScheduledJob("13", "hal", (HALVES,), 0, 6, 0.4, idle_gpu=1)
 YOUNG = ScheduledJob("4", "kim", (M1,), 16, 17, 0.3)
 """Scraped once."""
 END = BEGIN + 16 * HOUR
@@ -75,8 +77,8 @@ NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST, ON_MIG)
-    text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED), jobs, 16)
+    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST, ON_MIG, HALF_IDLE)
+    text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED, HALVES), jobs, 16)
     gpu = re.compile(r'gpu="(\d)",uuid="GPU-g1-\d"')
     text = gpu.sub(r'gpu="0",uuid="GPU-g1",gpu_instance="\1"', text).removesuffix("# EOF\n")
     lost = [
@@ -85,6 +87,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         for at in range(int(BEGIN), int(END), 60)
         if (seconds := seconds_of(JOB, at)) and runs(JOB, at)
     ]
+    half = 'ofu_gpu_instance_share_ratio{cluster="h",instance="h1",gpu="1",uuid="GPU-h1-1"} 0.5'
+    lost = [*(f"{half} {at}" for at in range(int(BEGIN), int(END), 60)), *lost]
     text += "\n".join(["# TYPE ofu_job_lost_seconds counter", *lost, "# EOF", ""])
     with stored_pages(tmp_path_factory.mktemp("stored"), text) as running:
         yield running
@@ -105,6 +109,11 @@ def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
     assert row.held_gpu_hours == pytest.approx(64, rel=0.01)
     assert row.ofu == pytest.approx(0.2 * 7 / 8, abs=1e-6)
     assert (row.gpus, row.model, row.verdict) == (8.0, N1.model, "mfu_above_ofu")
+
+
+def test_without_rules_a_gpu_counts_as_idle_by_its_share(prometheus: Prometheus) -> None:
+    row = job_result(story(prometheus, ClusterJob("h", "13")), NOTHING_MISSING).job
+    assert row.idle_gpu_hours == pytest.approx(0.5 * 6, abs=0.2)
 
 
 def test_its_losses_are_those_of_its_points(result: JobResult) -> None:
