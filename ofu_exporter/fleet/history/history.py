@@ -314,8 +314,9 @@ class _Collector(HistoryAnswers):
     def read_job_models(self) -> None:
         """Which GPUs the jobs had; not asked for in clusters of one model."""
         models: dict[str, set[str]] = defaultdict(set)
-        for _, cluster, model in self._history.models:
-            models[cluster].add(model)
+        if not self._jobs:  # otherwise only those of nodes that were away are known
+            for _, cluster, model in self._history.models:
+                models[cluster].add(model)
         for job in self._history.jobs.values():
             if len(models[job.key.cluster]) == 1:
                 job.models = dict.fromkeys(models[job.key.cluster], 1.0)

@@ -68,6 +68,7 @@ UNSEEN, LOST = (
 PARTED = StoredNode("g", "g1", N1.model, 4)
 ON_MIG = ScheduledJob("12", "gil", (PARTED,), 0, 3, 0.4)
 HALVES = StoredNode("h", "h1", N1.model, 2)
+BESIDE = StoredNode("h", "h2:9846", "NVIDIA A100-SXM4-80GB", 4, away=(2, 2.5))
 HALF_IDLE = ScheduledJob("13", "hal", (HALVES,), 0, 6, 0.4, idle_gpu=1)
 YOUNG = ScheduledJob("4", "kim", (M1,), 16, 17, 0.3)
 """Scraped once."""
@@ -78,7 +79,7 @@ NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST, ON_MIG, HALF_IDLE)
-    text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED, HALVES), jobs, 16)
+    text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED, HALVES, BESIDE), jobs, 16)
     gpu = re.compile(r'gpu="(\d)",uuid="GPU-g1-\d"')
     text = gpu.sub(r'gpu="0",uuid="GPU-g1",gpu_instance="\1"', text).removesuffix("# EOF\n")
     lost = [
@@ -114,6 +115,11 @@ def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
 def test_without_rules_a_gpu_counts_as_idle_by_its_share(prometheus: Prometheus) -> None:
     row = job_result(story(prometheus, ClusterJob("h", "13")), NOTHING_MISSING).job
     assert row.idle_gpu_hours == pytest.approx(0.5 * 6, abs=0.2)
+
+
+def test_its_model_is_not_that_of_a_node_that_was_away(prometheus: Prometheus) -> None:
+    row = job_result(story(prometheus, ClusterJob("h", "13")), NOTHING_MISSING).job
+    assert row.model == HALVES.model
 
 
 def test_its_losses_are_those_of_its_points(result: JobResult) -> None:
