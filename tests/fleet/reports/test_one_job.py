@@ -78,7 +78,20 @@ NOTHING_MISSING = ChunkReader(PrometheusClient("http://prometheus"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP, YOUNG, *MIXED, UNSEEN, LOST, ON_MIG, HALF_IDLE)
+    jobs = (
+        EARLIER,
+        OTHER,
+        JOB,
+        ELSEWHERE,
+        AGAIN,
+        MADE_UP,
+        YOUNG,
+        *MIXED,
+        UNSEEN,
+        LOST,
+        ON_MIG,
+        HALF_IDLE,
+    )
     text = pages((N1, N2, M1, C1, D1, D2, *AWAY, PARTED, HALVES, BESIDE), jobs, 16)
     gpu = re.compile(r'gpu="(\d)",uuid="GPU-g1-\d"')
     text = gpu.sub(r'gpu="0",uuid="GPU-g1",gpu_instance="\1"', text).removesuffix("# EOF\n")
