@@ -1,8 +1,8 @@
 """Reads NeMo-RL's console: `=== Step 5/100 ===`, `Training FLOPS: 6400 TFLOPS (400 TFLOPS per rank)` and its timing.
 
-NeMo-RL `algorithms/grpo.py` and others. The FLOPS are those of the training phase over its own seconds
-(`policy_training`); they are spread over `Total step time`. Generation and log-probabilities are not counted, so OFU is
-above MFU by what they compute.
+NeMo-RL `algorithms/sft.py` and others; GRPO prints the FLOPS last since 2025-09. They are those of the training phase
+over its own seconds (`policy_training`), and are spread over `Total step time`. Generation and log-probabilities are
+not counted, so OFU is above MFU by what they compute.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ _TRAINING_SECONDS = quantity(r"\bpolicy_training:\s*([\d.]+)s", "policy_training
 
 
 class Follower:
-    """Gathers the lines of a step until its training time, which comes last."""
+    """Gathers the lines of a step until its rate and both of its times are there."""
 
     def __init__(self, job: JobFacts) -> None:
         self._job = job
         self._step: int | None = None
         self._rate: float | None = None
         self._seconds: float | None = None
+        self._training_seconds: float | None = None
 
     def line(self, line: str) -> Statement | None:
         if step := _STEP.search(line):
             done, self._step = self._step, int(number(step[1], "step"))
-            self._rate = self._seconds = None
+            self._rate = self._seconds = self._training_seconds = None
             return None if done is None else Statement(done)
         world, rate = self._job.world_size, _OF_RANK.of(line)
         if rate is not None:
             self._rate = (_TOTAL.of(line) or 0.0) / world if world else rate
         self._seconds = _STEP_SECONDS.of(line) or self._seconds
-        training = _TRAINING_SECONDS.of(line)
-        return None if training is None else self._complete(training)
+        self._training_seconds = _TRAINING_SECONDS.of(line) or self._training_seconds
+        return self._complete()
 
-    def _complete(self, training_seconds: float) -> Statement | None:
-        if self._rate is None or not self._seconds:
+    def _complete(self) -> Statement | None:
+        if self._rate is None or not self._seconds or not self._training_seconds:
             return None
-        flops, seconds = self._rate * training_seconds, self._seconds
+        flops, seconds = self._rate * self._training_seconds, self._seconds
         one = Statement(self._step, flops=flops, seconds=seconds)
-        self._step = self._rate = self._seconds = None
+        self._step = self._rate = self._seconds = self._training_seconds = None
         return with_rate(one, flops / seconds, self._job)

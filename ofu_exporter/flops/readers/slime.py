@@ -1,6 +1,6 @@
 """Reads slime's log: `perf 12: {'perf/actor_train_time': 30.0, 'perf/actor_train_tflops': 400.0, ...}`.
 
-slime `utils/train_metric_utils.py` (miles writes the same). Each part's TFLOP/s are over its own seconds; they are
+slime `train_metric_utils.py` (miles writes the same). Each part's TFLOP/s are over its own seconds; they are
 spread over the whole step. Generation is not counted, so OFU is above MFU by what it computes.
 """
 
