@@ -284,8 +284,9 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 def test_a_length_that_a_proxy_may_not_hold_is_refused_at_once(length: int) -> None:
     with serving(behind(refuse_two_ends, tell)) as listeners, Client(listeners) as client:
         client.send(GET + b"Content-Length: %d\r\n\r\n" % length + HIDDEN)
-        status, headers, _ = client.answer()
+        status, headers, body = client.answer()
         assert (status, headers["connection"]) == (413, "close")
+        assert body == {"detail": "this length is more than anything here takes"}
         assert client.is_closed()
 
 
@@ -293,8 +294,9 @@ def test_both_a_length_and_chunks_are_refused_and_nothing_behind_them_is_read() 
     with serving(behind(refuse_two_ends, tell)) as listeners, Client(listeners) as client:
         body = b"%x\r\n" % len(HIDDEN) + HIDDEN + b"\r\n0\r\n\r\n"
         client.send(GET + CHUNKED + b"Content-Length: 4\r\n\r\n" + body + HIDDEN)
-        status, headers, _ = client.answer()
+        status, headers, answer = client.answer()
         assert (status, headers["connection"]) == (400, "close")
+        assert answer == {"detail": "both a length and chunks"}
         assert client.is_closed()
 
 

@@ -72,7 +72,8 @@ def test_an_answer_that_fails_is_a_500_on_the_same_connection_counted_and_one_li
 ) -> None:
     for _ in range(20):
         client.send(GET % b"/metrics")
-        assert client.answer()[0] == 500
+        status, _, body = client.answer()
+        assert (status, body) == (500, {"detail": "an error of the agent: see its log"})
     counts.is_broken = False
     assert samples(page, "ofu_exporter_faults_total") == {("/metrics",): 20}
     assert samples(page, "ofu_exporter_http_requests_total") == {("500", "/metrics"): 20}
