@@ -71,6 +71,7 @@ def test_the_archive_holds_what_its_manifest_lists_and_the_user_is_told(tmp_path
     assert json.loads(texts["settings.json"])["settings"]["interval"] == 0.2
     versions = json.loads(texts["versions.json"])
     assert versions["ofu-exporter"] == __version__
+    assert versions["gpus"] == ["NVIDIA H100 80GB HBM3"]
     assert {"nvidia-ml-py", "fastapi"} <= versions["libraries"].keys()
     assert texts["log.txt"].splitlines() == ["first line", "last line"]
     assert os.stat(bundle).st_mode & 0o777 == 0o600

@@ -53,6 +53,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("flops", *V3, "--mtp", "--recompute", "full", "--recompute-layers", "7"),
         ("flops", LLAMA, *V3, "--batch-size", "4"),
         ("flops", LLAMA, *STEP, "--convention", "megatron", "--padded-vocab-size", "131072"),
+        *(("flops", LLAMA, *STEP, "--convention", paper) for paper in ("kaplan", "chinchilla")),
         ("flops", LLAMA, *STEP, "--lora-rank", "8", "--lora-targets", "q_proj,v_proj"),
         ("flops", LLAMA, "--moments", "4000,2e7", "--repeats", "3"),
         ("flops", LLAMA, "--seq-len", "0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ofu_exporter.reports.simulated_serving import simulated_served
@@ -32,6 +34,10 @@ def test_tokens_are_so_many_for_each_observed_gpu_second() -> None:
     assert found.requests == {"simulated/chat-8b": 120}
     assert found.seconds == {"simulated/chat-8b": 120.0}
     assert found.engines == {"both": 1}
+    assert found.running == {"simulated/chat-8b": 6}
+    assert found.waiting == {"simulated/chat-8b": 0}
+    ended = simulated_served(Snapshot(200.0, (), health(), jobs=(replace(view(), ended=180.0),)))
+    assert [each.running for each in ended.values()] == [{}]
 
 
 @pytest.mark.parametrize("job", [view("slurm"), view(name="llama-8b-train")])
