@@ -196,8 +196,8 @@ _PRESENT = (
 PRESENT = f"last_over_time(({_PRESENT})[10m:5m])"
 """1 for every node that is there. `NODES` stands for a matcher of nodes."""
 _BEFORE = f"max_over_time(({_PRESENT})[1d:1h] offset 1h)"
-ABSENT = f"({_BEFORE} - (sum_over_time(({_PRESENT}){WITHIN}) / {LOOKS} or 0 * {_BEFORE})) > 0.1"
-"""The share of the hour in which a node was not seen, of nodes that were there in the day before."""
+ABSENT = f"({_BEFORE} - (sum_over_time(({_PRESENT}){WITHIN}) / {LOOKS} or 0 * {_BEFORE})) > 0.05"
+"""The share of the hour in which a node was not seen, one look or more, of nodes that were there in the day before."""
 
 
 def looks_at_nodes(hours: int) -> str:

@@ -215,3 +215,14 @@ def test_of_a_job_that_counted_most_before_the_gap_nothing_is_added(tmp_path: Pa
         (job,) = read_history(reader, *SPAN).jobs.values()
     assert job.total.held == pytest.approx(8 * (5.5 + 12 - 10.25), rel=0.02)
     assert job.total.ofu == pytest.approx(0.3, abs=0.002)
+
+
+def test_of_twelve_minutes_over_the_end_of_an_hour_a_job_loses_nothing(tmp_path: Path) -> None:
+    """One look of the second hour sees no node."""
+    node = StoredNode("c", "s1:9846", H100, 2, away=(5.88, 6.08))
+    job = ScheduledJob("12", "fay", (node,), 1, 11, 0.3)
+    text = pages((node, StoredNode("c", "s2:9846", H100, 2)), (job,), HOURS)
+    with stored_pages(tmp_path, text) as prometheus, reading(prometheus.url) as reader:
+        history = read_history(reader, *SPAN)
+    assert [each.node for each in history.absent] == [node.name]
+    assert history.jobs[ClusterJob("c", "12")].total.held == pytest.approx(job.held, abs=0.1)
