@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.series import SHORT, UNMEASURED, UNNAMED, job_series
+from ofu_exporter.fleet.changes.series import SHORT, UNMEASURED, UNNAMED, job_series, models
+from ofu_exporter.fleet.history.fleet_history import MeasuredHours
 from ofu_exporter.fleet.reports.result import JobRow
+from tests.fleet.reports.test_fleet_report import FIRST, HONEST, WRONG, history
 
 
 def row(job_id: str, begin: str = "2026-01-05T00:00:00Z", **more: Any) -> JobRow:
@@ -64,3 +66,12 @@ def test_what_is_no_point_is_counted_by_its_reason() -> None:
     found, left = job_series(rows)
     assert left == {UNNAMED: 1, UNMEASURED: 1, SHORT: 2}
     assert [point.job_id for series in found for point in series.points] == ["5"]
+
+
+def test_an_hour_of_a_model_is_a_quotient_of_sums_over_its_jobs() -> None:
+    two = history(HONEST, WRONG)
+    for job, utilized in ((HONEST, 4.0), (WRONG, 1.0)):
+        two.measured[job.key] = MeasuredHours()
+        two.measured[job.key].add({FIRST: 8.0, FIRST + 1: 2.0}, {FIRST: utilized})
+    (series,) = models(two, [])
+    assert [(point.value, point.gpu_hours) for point in series.points] == [(5 / 16, 16.0)]
