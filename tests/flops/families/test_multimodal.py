@@ -170,3 +170,12 @@ def test_what_is_not_known_is_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=why):
             flops.read({**GEMMA, **changed})
+
+
+@every([(GEMMA, 190_248_480, 36), (LLAMA, 2_322_427_392, 576)])
+def test_parameters_are_those_of_the_classes_of_transformers(
+    config: dict[str, Any], parameters: int, patches: int
+) -> None:
+    """Gemma4ForConditionalGeneration (hidden_size_per_layer_input 0) and Llama4's of transformers 5.24, on meta."""
+    counted = flops.count(flops.read(config), flops.fixed(1, tokens=8, image=patches))
+    assert counted.parameters.total == parameters
