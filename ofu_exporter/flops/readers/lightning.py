@@ -49,9 +49,8 @@ class Follower:
 
     def _row(self, row: Mapping[str, str]) -> Statement | None:
         now = number(row["samples"], "samples"), number(row["time"], "time")
-        if self._is_first and now != self._first:
-            is_same_run = 0 < 2 * now[1] <= self._first[1]  # of which the first rows were not read
-            self._first, self._before = now, self._before if is_same_run else (-1.0, -1.0)
+        if self._is_first and now not in (self._first, self._before):
+            self._first, self._before = now, (-1.0, -1.0)
         self._is_first = False
         if now[1] <= self._before[1]:
             return None

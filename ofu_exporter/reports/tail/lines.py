@@ -73,17 +73,19 @@ class LogFile:
         self._file: int | None = None
         self._old_until = 0
         self._read_beginning = b""
+        self._is_table = path.suffix == ".csv"
+        self._rows = 0
+        """Lines of a table before the place where it is read."""
         self._header: list[str] = []
         """The first line of a table of which only what comes later is read."""
         self._splitter = _Splitter()
         self._open()
         if self._file is not None:
             size = self._size(self._file)
-            if path.suffix == ".csv" and not from_start:
-                self._header = (
-                    self._beginning(HEADER_BYTES).decode("utf-8", "replace").splitlines()[:1]
-                )
             self._old_until = size if from_start else self._line_start(self._file, size)
+            if self._is_table and not from_start:
+                self._header = self._first_line()
+                self._pass_over_old(self._file)
             os.lseek(self._file, 0 if from_start else self._old_until, os.SEEK_SET)
 
     @property
@@ -102,6 +104,7 @@ class LogFile:
         """Every whole line since the last call. Raises ConfigError when the log can't be read."""
         header, self._header = self._header, []
         yield from (TailLine(line, False) for line in header)
+        yield from self._written_again()
         yield from self._grown()
         if self._is_replaced():
             yield from self._grown()  # lines that were written to the old file until now
@@ -120,21 +123,50 @@ class LogFile:
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
-        self._file, self._old_until, self._read_beginning = None, 0, b""
+        self._file, self._old_until, self._read_beginning, self._rows = None, 0, b"", 0
 
-    def _grown(self) -> Iterator[TailLine]:
+    def _written_again(self) -> Iterator[TailLine]:
+        """Go back to the start of a file that is written again.
+
+        Of a table that is longer now, with another header, the rows that were read are passed over but for the last,
+        which says that it is the same table.
+        """
         if self._file is None:
             return
-        at = os.lseek(self._file, 0, os.SEEK_CUR)
+        at, rows = os.lseek(self._file, 0, os.SEEK_CUR), self._rows
         beginning = self._beginning(HEADER_BYTES)
-        is_other = not beginning.startswith(self._read_beginning)
-        if self._size(self._file) < at or is_other:  # truncated, or written again from its start
-            os.lseek(self._file, 0, os.SEEK_SET)
-            self._splitter.take_rest()
-            self._old_until = 0
+        is_longer = self._size(self._file) >= at
+        if is_longer and beginning.startswith(self._read_beginning):
+            self._read_beginning = beginning
+            return
+        os.lseek(self._file, 0, os.SEEK_SET)
+        self._splitter.take_rest()
+        self._old_until = self._rows = 0
         self._read_beginning = beginning
-        while piece := self._piece(self._file):
+        if self._is_table and is_longer and rows > 1:
+            yield from (TailLine(line, False) for line in self._first_line())
+            self._pass_over(self._file, rows - 1)
+
+    def _grown(self) -> Iterator[TailLine]:
+        while self._file is not None and (piece := self._piece(self._file)):
+            self._rows += piece.count(b"\n")
             yield from self._lines(self._splitter.split(piece))
+
+    def _pass_over_old(self, file: int) -> None:
+        while os.lseek(file, 0, os.SEEK_CUR) < self._old_until and (piece := self._piece(file)):
+            self._rows += piece.count(b"\n")
+
+    def _pass_over(self, file: int, rows: int) -> None:
+        """Go on after this number of lines."""
+        while rows and (piece := self._piece(file)):
+            passed = min(rows, piece.count(b"\n"))
+            after = sum(map(len, piece.split(b"\n")[:passed])) + passed
+            rows, self._rows = rows - passed, self._rows + passed
+            if not rows:
+                os.lseek(file, after - len(piece), os.SEEK_CUR)
+
+    def _first_line(self) -> list[str]:
+        return self._beginning(HEADER_BYTES).decode("utf-8", "replace").splitlines()[:1]
 
     def _beginning(self, size: int = BEGINNING_BYTES) -> bytes:
         with self._file_errors():

@@ -304,13 +304,36 @@ def test_rows_that_lightning_writes_again_are_not_stated_again() -> None:
     assert log.tail.drops[Drop.UNREADABLE] == 1
 
 
-def test_rows_before_the_first_that_was_read_are_not_stated_when_they_are_written_again() -> None:
-    log = Job()
-    log.follow(CSV_HEADER, csv_row(6), csv_row(7))
-    rows = [csv_row(n) + "," for n in (2, 3, 4, 5, 6, 7, 8)]
-    assert steps(log.follow(CSV_HEADER + ",val_loss", *rows)) == [8]
-    again = log.follow(CSV_HEADER, *(csv_row(n).replace("0,", "1,", 1) for n in (5, 6, 7)))
-    assert steps(again) == [6, 7], "of another run, which began later"
+@pytest.mark.parametrize("is_written_again", [True, False])
+def test_rows_before_the_first_that_was_read_are_not_stated_when_they_are_written_again(
+    is_written_again: bool, tmp_path: Path
+) -> None:
+    table = tmp_path / "metrics.csv"
+
+    def write(header: str, *rows: str, how: str = "w") -> None:
+        with table.open(how) as file:  # as csv.DictWriter ends its lines
+            file.write("".join(f"{line}\r\n" for line in (header, *rows) if line))
+
+    write(CSV_HEADER, *map(csv_row, range(2, 600)))
+    log, source = Job(), LogFile(table, from_start=False)
+
+    def stated() -> list[int | None]:
+        log.now += STEP_SECONDS
+        calls = [log.tail.take(line) for line in source.read()]
+        return steps([call for call in calls if isinstance(call, Call)])
+
+    write("", *map(csv_row, (600, 601)), how="a")
+    assert stated() == [601]
+    if is_written_again:
+        write(CSV_HEADER + ",val_loss", *(csv_row(n) + "," for n in range(2, 603)))
+        assert stated() == [602]
+        write("", csv_row(603) + ",", how="a")
+        assert stated() == [603]
+    write(CSV_HEADER, csv_row(5), csv_row(6))
+    assert stated() == [6], "of another run in the same place"
+    write("", csv_row(7), how="a")
+    assert stated() == [7]
+    assert not log.tail.drops
 
 
 @pytest.mark.slow
