@@ -141,7 +141,7 @@ def _ranks_of_a_batch(args: Any, model: Any, counted: str) -> int:
     """
     of_model = getattr(getattr(model, "module", model), "_tp_size", None)
     deepspeed = getattr(getattr(args, "hf_deepspeed_config", None), "config", {})
-    of_deepspeed = deepspeed.get("tensor_parallel", {}).get("autotp_size")
+    of_deepspeed = (deepspeed.get("tensor_parallel") or {}).get("autotp_size")
     if counted == "total_flos" and of_deepspeed:
         return 1
     of_site = getattr(args, "parallelism_config", None)

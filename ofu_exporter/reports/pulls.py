@@ -45,7 +45,8 @@ class PullOutcome(str, Enum):
     """The first value, or the first after a restart, another set of engines or a long gap; or another engine of the job
     has none."""
     NO_COUNTER = "no_counter"
-    """Or it has never moved: this engine or backend doesn't count, as vLLM without --enable-mfu-metrics."""
+    """The page has none, or one that has never moved: this engine or backend doesn't count, as vLLM without
+    --enable-mfu-metrics."""
     NOT_METRICS = "not_metrics"
     UNREACHABLE = "unreachable"
     REFUSED = "refused"

@@ -103,10 +103,12 @@ def test_ranks_that_share_a_batch_count_its_tokens_once() -> None:
     auto = with_(
         hf_deepspeed_config=SimpleNamespace(config={"tensor_parallel": {"autotp_size": 2}})
     )
+    null = SimpleNamespace(config={"tensor_parallel": None})
     for each, model, ranks in (
         (in_context, SimpleNamespace(), 4),
         (auto, SimpleNamespace(_tp_size=None), 2),
         (with_(hf_deepspeed_config=SimpleNamespace(config={})), SimpleNamespace(), 1),
+        (with_(hf_deepspeed_config=null), SimpleNamespace(), 1),
         (args, SimpleNamespace(_tp_size=2), 2),
         (args, SimpleNamespace(module=SimpleNamespace(_tp_size=2)), 2),
         (set_there, SimpleNamespace(), 4),

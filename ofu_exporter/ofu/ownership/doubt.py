@@ -80,9 +80,9 @@ def confirmed(
 def lost_since(
     jobs: Jobs, had: Iterable[JobGpu], kept: Iterable[JobGpu], ends: Mapping[JobKey, Instant]
 ) -> dict[GpuKey, tuple[Holding]]:
-    """That since a silence began nobody is known to have had a GPU that its job did not keep.
+    """For each GPU that its job did not keep through a silence: from the begin of the silence on, nobody has it.
 
-    So no window of that time counts for it that comes with, or after, the answer.
+    A window of that time is then credited to no job, even where it comes with or after the answer.
     """
     still = {(one.gpu_share.gpu.key, one.job.key) for one in kept}
     return {
