@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,32 @@ def test_the_clock_of_a_simulated_job_is_the_one_that_it_was_given(tmp_path: Pat
     assert {names[job]: each.clock for job, each in found.items()} == {
         name: pytest.approx(clock, abs=0.02) for name, clock in wanted.items()
     }
+
+
+_with_stale_series = partial(stored, flags=("--query.lookback-delta=90s",))
+"""What is read in from a file can't say that a page no longer has a series."""
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+def test_what_was_done_on_its_gpus_before_is_not_in_the_clock_of_a_job(
+    has_rules: bool, tmp_path: Path
+) -> None:
+    """One that idles from the begin on has none."""
+    made = fleets.fleet(
+        "length: 2h\ninterval: 30\nnodes: [{name: n, count: 1, model: H100, gpus: 4}]\njobs:\n"
+        "  - {name: busy, users: [ada], gpus: 4, ofu: 0.6, lasts: 1h}\n"
+        "  - {name: light, users: [bob], gpus: 4, ofu: 0.1, clock_mhz: 1650, start: 1h, lasts: 21m}\n"
+        "  - {name: busy, users: [ada], gpus: 4, ofu: 0.6, start: 81m, lasts: 9m}\n"
+        "  - {name: idle, users: [eve], gpus: 4, work: idle, start: 90m, lasts: 21m}\n",
+        tmp_path,
+    )
+    read_in(tmp_path, scraped(made, BEGIN, 60))
+    if has_rules:
+        hourly = [each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS)]
+        text = " ".join([inspect.getsource(signs), *hourly])
+        record(tmp_path, BEGIN, BEGIN + 2 * HOUR, text, _with_stale_series)
+    with _with_stale_series(tmp_path) as prometheus:
+        found = read(prometheus.url, 2, False)
+    ids = {job.job.draft.group.users[0]: job.job.draft.job_id for job in made.jobs}
+    assert found[ClusterJob("", ids["bob"])].clock == pytest.approx(1650 / 1830, abs=0.02)
+    assert found[ClusterJob("", ids["eve"])].clock is None
