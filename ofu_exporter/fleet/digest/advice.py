@@ -103,19 +103,25 @@ def _of_idle(row: JobRow, signs: JobSigns) -> str:
     idle, observed = row.idle_gpu_hours, row.observed_gpu_hours
     if idle < IDLE_HOURS or idle < IDLE_SHARE * observed:
         return ""
-    if idle < ALL_IDLE * observed and signs.idle_gpus:
-        longest = sorted(signs.idle_gpus, key=lambda gpu: (-len(signs.idle_gpus[gpu]), gpu))
-        named = [
-            f"GPU {gpu} of {node} ({counted(len(signs.idle_gpus[node, gpu]), 'hour')})"
-            for node, gpu in longest
-        ]
+    if idle >= ALL_IDLE * observed:
         return (
-            f"In {hours(idle)} of its {hours(observed)} GPU-hours a GPU computed nothing while others may have: "
-            f"{first_names(named, MOST_NAMED)}. Ask for fewer GPUs, or find out why they have no work."
+            f"It held {hours(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
+            "GPUs than it uses, or be an idle interactive session: end it, or ask for fewer GPUs."
         )
+    part = f"In {hours(idle)} of its {hours(observed)} GPU-hours a GPU computed nothing"
+    if not signs.idle_gpus:
+        return (
+            f"{part}, for five minutes or longer each time. Find out what it waits for: "
+            "data, checkpoints, other ranks, or somebody at a notebook."
+        )
+    longest = sorted(signs.idle_gpus, key=lambda gpu: (-len(signs.idle_gpus[gpu]), gpu))
+    named = [
+        f"GPU {gpu} of {node} ({counted(len(signs.idle_gpus[node, gpu]), 'hour')})"
+        for node, gpu in longest
+    ]
     return (
-        f"It held {hours(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
-        "GPUs than it uses, or be an idle interactive session: end it, or ask for fewer GPUs."
+        f"{part} while others may have: {first_names(named, MOST_NAMED)}. Ask for fewer GPUs, or find out why they "
+        "have no work."
     )
 
 

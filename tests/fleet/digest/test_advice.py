@@ -87,6 +87,13 @@ def test_a_job_that_was_idle_for_nine_tenths_is_told_as_a_whole(idle: float, wor
     assert said(JobSums(80, 80, 4, idle=idle), signs)["idle"].startswith(words)
 
 
+def test_nobody_is_told_to_end_a_job_that_pauses_now_and_then() -> None:
+    """Of no GPU a whole hour is known to be idle."""
+    found = said(JobSums(80, 80, 40, idle=12))["idle"]
+    assert found.startswith("In 12 of its 80 GPU-hours a GPU computed nothing, for five minutes")
+    assert "end it" not in found
+
+
 def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
     alert = Path(__file__).parents[3] / "helm/ofu-exporter/files/alerts/gpus-idle.yaml"
     words = " ".join(alert.read_text().split())
@@ -176,7 +183,7 @@ def test_a_low_ofu_is_told_with_what_the_job_lost_most_to_and_a_command_to_copy(
 
 
 def test_a_sure_regression_is_told_with_a_command_and_its_low_ofu_is_not_told_again() -> None:
-    words = "OFU 41.0% before 2026-11-09, 20.5% since (sure)."
+    words = "OFU 41.0% before 2026-11-09, 20.5% after it (sure)."
     found = said(JobSums(80, 80, 16), slower=words)
     assert set(found) == {"regression"}
     assert found["regression"].startswith(f"{words} Compare what changed that day")
