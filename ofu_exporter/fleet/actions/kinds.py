@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.actions.commands import command
-from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind
+from ofu_exporter.fleet.changes_result import ChangeRow, SeriesKind, SlowRow
 from ofu_exporter.fleet.history.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
 from ofu_exporter.fleet.reports.figures import counted, gpu_count, hours, points, share
@@ -25,6 +25,8 @@ MOSTLY_IDLE, ALL_IDLE = 0.5, 0.99
 """Shares of the measured GPU-hours, and of the held ones."""
 LEAST_RATIO = 0.1
 """Of the time of the traced ranks."""
+REGAINED = 0.9
+"""Part of the OFU before a regression, with which it is over."""
 OF_JOBS: Sequence[SeriesKind] = ("name", "job")
 """Kinds of series; changes of a model or a node are made of those of jobs."""
 
@@ -139,24 +141,33 @@ def regression(report: FleetReport) -> Iterator[Action]:
 
 
 def sure_regressions(report: FleetReport) -> Iterator[tuple[ChangeRow, list[JobRow]]]:
-    """Those of jobs, with the jobs of the report that they are of."""
-    for change in report.changes.changes if report.changes else ():
-        if change.sure and change.direction == "regression" and change.kind in OF_JOBS:
+    """Those of jobs that are not over, with the jobs of the report that are of the time since then."""
+    changes = report.changes.changes if report.changes else []
+    for change in changes:
+        is_sure = change.sure and change.direction == "regression" and change.kind in OF_JOBS
+        if is_sure and not any(_ended(change, other) for other in changes):
             rows = [row for row in report.jobs if _is_of(change, row)]
             if rows:
                 yield change, rows
 
 
+def _ended(change: ChangeRow, other: ChangeRow) -> bool:
+    """Whether a later change of the same series brought OFU back to where it had been."""
+    is_later = (other.kind, other.labels) == (change.kind, change.labels) and other.at > change.at
+    return is_later and other.ofu_after >= REGAINED * change.ofu_before
+
+
 def why(change: ChangeRow) -> str:
     """Its numbers in a sentence."""
     before, after = share(change.ofu_before), share(change.ofu_after)
-    return f"OFU {before} before {change.at[:10]}, {after} since (sure)."
+    return f"OFU {before} before {change.at[:10]}, {after} after it (sure)."
 
 
 def _is_of(change: ChangeRow, row: JobRow) -> bool:
-    """Whether a job is of the series that changed, by every label that jobs have too."""
+    """Whether a job is of the series that changed, by every label that jobs have too, and not of the time before."""
     labels = change.labels.keys() & JobRow.model_fields.keys()
-    return all(str(getattr(row, name) or "") == change.labels[name] for name in labels)
+    is_since = change.kind == "job" or row.begin >= change.at
+    return is_since and all(str(getattr(row, name) or "") == change.labels[name] for name in labels)
 
 
 @action
@@ -186,21 +197,37 @@ def restarts(report: FleetReport) -> Iterator[Action]:
 
 @action
 def slow_node(report: FleetReport) -> Iterator[Action]:
-    """GPUs and nodes that are surely slower than their peers in the same jobs, each once, by OFU or else by clock."""
+    """GPUs and nodes that surely do less, or have a lower clock, than their peers in the same jobs, each once."""
     subjects: set[str] = set()
-    for slow in report.changes.slow if report.changes else ():
+    rows = [slow for slow in (report.changes.slow if report.changes else ()) if slow.sure]
+    for slow in sorted(rows, key=lambda slow: slow.compared == "ofu"):  # a lower clock proves more
         node = slow.shown_node
         who = node if slow.gpu is None else f"GPU {slow.gpu} of {node}"
-        if slow.sure and not subjects & {node, who}:
+        if not subjects & {node, who}:
             subjects.add(who)
-            yield Action(
-                who=who,
-                what=f"was {share(slow.slower)} slower than its peers",
-                why=f"In {counted(slow.hours, 'hour')} of {counted(len(slow.jobs), 'job')}; a job that waits for all "
-                "its ranks runs at its pace.",
-                next="Drain it, and look at its power, temperature and links.",
-                link="docs/changes.md",
-            )
+            yield _slow(slow, who)
+
+
+def _slow(slow: SlowRow, who: str) -> Action:
+    """A lower clock is a fault of the node. Less work may be: in a job that waits for all its ranks, all do the same
+    work in the same time, unless it gives some of them less."""
+    beside = f"In {counted(slow.hours, 'hour')} of {counted(len(slow.jobs), 'job')}"
+    if slow.compared == "sm_clock":
+        return Action(
+            who=who,
+            what=f"ran at a clock {share(slow.slower)} below that of its peers",
+            why=f"{beside}; a job that waits for all its ranks runs at its pace.",
+            next="Drain it, and look at its power, temperature and links.",
+            link="docs/changes.md",
+        )
+    return Action(
+        who=who,
+        what=f"did {share(slow.slower)} less than its peers",
+        why=f"{beside}; their division of work may be the reason.",
+        next="Run it in the middle of another job: only if it does less there too, drain it, and look at its ECC, PCIe "
+        "and NVLink errors.",
+        link="docs/changes.md",
+    )
 
 
 @action

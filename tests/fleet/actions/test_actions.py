@@ -9,7 +9,14 @@ import pytest
 
 from ofu_exporter.fleet.actions import MOST, _counted_once, first_actions
 from ofu_exporter.fleet.actions.commands import command
-from ofu_exporter.fleet.actions.kinds import KINDS, Action, by_name, jobs_named, price_of
+from ofu_exporter.fleet.actions.kinds import (
+    KINDS,
+    Action,
+    by_name,
+    jobs_named,
+    price_of,
+    sure_regressions,
+)
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.pages import report_text
@@ -31,8 +38,8 @@ WRONG = job(
     causes={"sparse_peak": 2.0},
 )
 CHANGE = ChangeRow(
-    kind="name",
-    labels={"job_name": "train-alan", "user": "alan", "model": "NVIDIA H100 80GB HBM3"},
+    kind="job",
+    labels={"cluster": "a", "job_id": "vla", "job_name": "train-alan", "user": "alan"},
     direction="regression",
     sure=True,
     at="2026-11-08T00:00:00Z",
@@ -93,7 +100,7 @@ def test_planted_stories_come_in_the_order_of_their_hours() -> None:
         "train-marie of marie held 8 GPUs and did no tensor work",
         "train-alan of alan lost 50.0% of its OFU on 2026-11-08",
         "train-eve of eve, 10 jobs reached an OFU of 20.0% while busy",
-        "a/n7 was 10.0% slower than its peers",
+        "a/n7 did 10.0% less than its peers",
         "train-grace of grace reported an MFU that the GPUs cannot have done",
     ]
     assert len(found.actions) == MOST
@@ -105,9 +112,12 @@ def test_a_slow_node_or_gpu_is_told_once_and_of_its_cluster() -> None:
     rows = (SLOW, elsewhere, by_clock, by_clock.model_copy(update={"gpu": "0"}))
     found = acted(*GOOD, changes=changes_of(slow=rows))
     assert [f"{row.who} {row.what}" for row in found.actions] == [
-        "a/n7 was 10.0% slower than its peers",
-        "GPU 3 of b/n7 was 10.0% slower than its peers",
+        "a/n7 ran at a clock 20.0% below that of its peers",
+        "GPU 3 of b/n7 did 10.0% less than its peers",
     ]
+    drained, tried = (row.next for row in found.actions)
+    assert drained.startswith("Drain it")
+    assert tried.startswith("Run it in the middle of another job: only if it does less there too")
 
 
 def test_a_fleet_without_stories_says_so_in_one_line_everywhere() -> None:
@@ -181,6 +191,25 @@ def test_a_change_that_is_not_sure_or_is_better_is_no_action() -> None:
     ]
     slow = SLOW.model_copy(update={"sure": False})
     assert acted(*GOOD, changes=changes_of(*others, slow=(slow,))).actions == []
+
+
+@pytest.mark.parametrize(("regained", "is_told"), [(0.3, True), (0.31, False)])
+def test_a_regression_that_is_over_is_no_action(regained: float, is_told: bool) -> None:
+    later = {"direction": "improvement", "at": "2026-11-10T00:00:00Z", "ofu_after": regained}
+    found = acted(HALVED, changes=changes_of(CHANGE, CHANGE.model_copy(update=later)))
+    assert ("regression" in {row.kind for row in found.actions}) == is_told
+
+
+def test_of_jobs_of_one_name_those_from_before_the_regression_are_not_named() -> None:
+    model = "NVIDIA H100 80GB HBM3"
+    labels = {"cluster": "a", "job_name": "train-alan", "user": "alan", "model": model}
+    jobs = [job(name, "alan", JobSums(500, 500, 200)) for name in ("before", "after")]
+    found = acted(*jobs)
+    at = found.jobs[1].begin
+    rows = [found.jobs[0].model_copy(update={"begin": "2000-01-01T00:00:00Z"}), found.jobs[1]]
+    change = CHANGE.model_copy(update={"kind": "name", "labels": labels, "at": at})
+    found = found.model_copy(update={"jobs": rows, "changes": changes_of(change)})
+    assert [(each, names) for each, names in sure_regressions(found)] == [(change, rows[1:])]
 
 
 def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:

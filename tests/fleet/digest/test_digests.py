@@ -270,7 +270,7 @@ def test_a_sure_regression_is_named_to_whose_it_is_and_to_nobody_else() -> None:
         key=lambda each: each.name,
     )
     (told,) = (each.text for each in alan.jobs[0].advice if each.kind == "regression")
-    assert told.startswith("OFU 34.0% before 2026-11-08, 17.0% since (sure).")
+    assert told.startswith("OFU 34.0% before 2026-11-08, 17.0% after it (sure).")
     assert f"`ofu-exporter fleet job vla --prometheus {found.server} --since" in told
     assert [each.kind for each in marie.jobs[0].advice] == ["idle"]
     assert told in text(alan, 20)
