@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
+_USUAL_TARGETS = {f"{side}_proj" for side in ("q", "k", "v", "o", "gate", "up", "down")}
+"""Layers whose adapters the agent counts by their names; beside others it counts those of all layers."""
 
 
 class OfuCallback(OfuReporting, TrainerCallback):
@@ -128,10 +130,23 @@ class OfuCallback(OfuReporting, TrainerCallback):
             "accumulation": args.gradient_accumulation_steps,
         }
         if self._seq_len and self._rate() == "tokens_per_second":
-            config = json.loads(bare.config.to_json_string())
-            config.setdefault("architectures", [type(bare).__name__])  # as when it is saved
-            facts["model"] = {"config": config, "seq_len": self._seq_len}
+            base = bare.get_base_model() if hasattr(bare, "get_base_model") else bare  # of PEFT's
+            config = json.loads(base.config.to_json_string())
+            config.setdefault("architectures", [type(base).__name__])  # as when it is saved
+            facts["model"] = {"config": config, "seq_len": self._seq_len, **_adapters(bare)}
         return facts
+
+
+def _adapters(model: Any) -> dict[str, object]:
+    """The rank of PEFT's adapters, which alone are trained, and the layers that have them, if those have usual names."""
+    settings = getattr(model, "peft_config", None) or {}
+    if not settings:
+        return {}
+    modules = model.named_modules()
+    adapted = {name.rpartition(".")[2] for name, each in modules if hasattr(each, "lora_A")}
+    usual = sorted(adapted) if adapted <= _USUAL_TARGETS else []
+    rank = max(getattr(each, "r", None) or 1 for each in settings.values())
+    return {"lora_rank": rank, **({"lora_targets": usual} if usual else {})}
 
 
 def _ranks_of_a_batch(args: Any, model: Any, counted: str) -> int:

@@ -88,6 +88,8 @@ class ModelBody(_Body):
     """Multi-token-prediction layers are trained."""
     lora_rank: StrictInt | None = Field(default=None, gt=0, le=1 << 20)
     """Adapters of this rank; all else is frozen."""
+    lora_targets: tuple[Text, ...] = Field(default=(), max_length=16)
+    """What they stand beside: ["q_proj", "v_proj"]; default: all of attention and MLPs."""
     freeze: tuple[Text, ...] = Field(default=(), max_length=16)
     """Parts that are not trained."""
     ignore_fields: tuple[Text, ...] = Field(default=(), max_length=64)
@@ -99,6 +101,8 @@ class ModelBody(_Body):
             raise ValueError("give config or recipe")
         if self.seq_len is not None and TOKENS in self.lengths:
             raise ValueError(f"give seq_len or lengths.{TOKENS}")
+        if self.lora_targets and self.lora_rank is None:
+            raise ValueError("lora_targets needs lora_rank")
         return self
 
     def streams(self) -> dict[str, int]:

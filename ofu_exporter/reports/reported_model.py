@@ -162,7 +162,7 @@ def _counted_step(model: str) -> CountedStep:
             flops.Passes(
                 forward_only=body.forward_only,
                 frozen=frozenset(body.freeze),
-                lora=None if body.lora_rank is None else flops.Lora(body.lora_rank),
+                lora=_lora(body),
             ),
         )
         counted = step.flops()
@@ -176,6 +176,13 @@ def _counted_step(model: str) -> CountedStep:
     if not 0 < counted < math.inf:
         raise out_of_range("model", "has no FLOPs at these lengths: give flops_per_token")
     return step
+
+
+def _lora(body: ModelBody) -> flops.Lora | None:
+    if body.lora_rank is None:
+        return None
+    named = {"targets": body.lora_targets} if body.lora_targets else {}
+    return flops.Lora(body.lora_rank, **named)
 
 
 def _model(body: ModelBody) -> flops.Model:

@@ -13,15 +13,24 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.client import sender
+from ofu_exporter.reports.messages import ModelBody
+from ofu_exporter.reports.reported_model import flops_per_token
 from tests.client.libraries import library
 from tests.doubles.report_agent import ReportAgent, report_agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEQ_LEN, BATCH, STEPS = 32, 4, 12
+FORWARD = {"lora_rank": None, "lora_targets": (), "forward_only": True}
 
 
-def train(agent: ReportAgent, folder: Path, callback: dict[str, Any], **arguments: Any) -> Any:
-    """Train a small model; the Trainer."""
+def train(
+    agent: ReportAgent,
+    folder: Path,
+    callback: dict[str, Any],
+    adapters: Any = None,
+    **arguments: Any,
+) -> Any:
+    """Train a small model, or adapters of it; the Trainer."""
     torch, transformers = library("torch"), library("transformers")
     torch.set_num_threads(1)
     library("accelerate")
@@ -35,8 +44,9 @@ def train(agent: ReportAgent, folder: Path, callback: dict[str, Any], **argument
         {"input_ids": row, "labels": row}
         for row in torch.arange(BATCH * STEPS * SEQ_LEN).reshape(-1, SEQ_LEN) % 128
     ]
+    model = transformers.LlamaForCausalLM(config)
     trainer = transformers.Trainer(
-        model=transformers.LlamaForCausalLM(config),
+        model=library("peft").get_peft_model(model, adapters) if adapters else model,
         args=transformers.TrainingArguments(
             output_dir=str(folder), per_device_train_batch_size=BATCH, max_steps=STEPS,
             logging_steps=2, report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True,
@@ -71,6 +81,21 @@ def test_tokens_and_the_models_own_configuration(tmp_path: Path) -> None:
     counted = flops.count(model, flops.fixed(1, tokens=SEQ_LEN))
     assert counted.tokens == SEQ_LEN
     assert counted.model_flops_per_token > 0
+
+
+@pytest.mark.parametrize("beside", [["q_proj", "v_proj"], "all-linear", ["embed_tokens"]])
+def test_adapters_that_alone_are_trained_are_told(beside: list[str] | str, tmp_path: Path) -> None:
+    """PEFT 0.21: the names of layers, their paths, or what the agent has no name for."""
+    peft = library("peft")
+    adapters = peft.LoraConfig(r=4, target_modules=beside)
+    with report_agent() as agent:
+        train(agent, tmp_path, {"seq_len": SEQ_LEN, "tokens_per_step": 1}, adapters)
+    model = ModelBody(**agent.reports[-1]["model"])
+    assert model.lora_rank == 4
+    everywhere = ("down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj")
+    told = {"all-linear": everywhere, "embed_tokens": ()}.get("".join(beside), ("q_proj", "v_proj"))
+    assert model.lora_targets == told
+    assert 4 <= flops_per_token(model) / flops_per_token(model.model_copy(update=FORWARD)) * 2 < 6
 
 
 def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:

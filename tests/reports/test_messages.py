@@ -122,6 +122,7 @@ def test_so_is_what_cannot_be_of_a_model(wrong: dict[str, Any], field: str) -> N
         ({"seq_len": 8}, "give config or recipe"),
         ({**MODEL, "recipe": "own"}, "give config or recipe"),
         ({**MODEL, "lengths": {"tokens": 8}}, "give seq_len or lengths.tokens"),
+        ({**MODEL, "lora_targets": ["q_proj"]}, "lora_targets needs lora_rank"),
     ]
 )
 def test_a_model_is_a_configuration_or_a_recipe(model: dict[str, Any], why: str) -> None:

@@ -216,7 +216,7 @@ def test_the_parts_of_a_model_count() -> None:
 
     assert count(forward_only=True) == pytest.approx(count() / 3)
     assert count(batch_size=16) == pytest.approx(count())
-    assert count(lora_rank=8) < count()
+    assert count(lora_rank=8, lora_targets=("q_proj",)) < count(lora_rank=8) < count()
     assert count(seq_len=16384) > count()
 
 
