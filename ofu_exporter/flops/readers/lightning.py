@@ -49,7 +49,8 @@ class Follower:
 
     def _row(self, row: Mapping[str, str]) -> Statement | None:
         now = number(row["samples"], "samples"), number(row["time"], "time")
-        if self._is_first and now not in (self._first, self._before):
+        is_earlier = self._before[1] < 0 or now[1] < self._before[1]
+        if self._is_first and is_earlier and now != self._first:
             self._first, self._before = now, (-1.0, -1.0)
         self._is_first = False
         if now[1] <= self._before[1]:

@@ -305,14 +305,18 @@ def test_rows_that_lightning_writes_again_are_not_stated_again() -> None:
 
 
 @pytest.mark.parametrize("is_written_again", [True, False])
+@pytest.mark.parametrize("of_loss", ["", "0,9,1.9,,,,,"])
 def test_rows_before_the_first_that_was_read_are_not_stated_when_they_are_written_again(
-    is_written_again: bool, tmp_path: Path
+    of_loss: str, is_written_again: bool, tmp_path: Path
 ) -> None:
+    """Lightning writes what the module logs in rows of their own, which come after those of the rates."""
     table = tmp_path / "metrics.csv"
 
     def write(header: str, *rows: str, how: str = "w") -> None:
         with table.open(how) as file:  # as csv.DictWriter ends its lines
-            file.write("".join(f"{line}\r\n" for line in (header, *rows) if line))
+            more = "," * rows[0].endswith(",")
+            each = [line for row in rows for line in (row, of_loss and of_loss + more)]
+            file.write("".join(f"{line}\r\n" for line in (header, *each) if line))
 
     write(CSV_HEADER, *map(csv_row, range(2, 600)))
     log, source = Job(), LogFile(table, from_start=False)
