@@ -29,14 +29,34 @@ TAKEN_FOR: Mapping[str, tuple[str, ...]] = {
     "L4": ("L40",),
     "L40": ("L40S",),
     "A10": ("A10G",),
+    "A40": ("RTX-A4000",),
+    "RTX-PRO-6000-WS": ("RTX-PRO-6000",),
 }
 """Cards, and how the names of those begin that frameworks take for them, because their tables lack these.
 
 OLMo-core, torchtitan and KempnerForge take an unknown card for an A100. An H100's peak stands in scripts as a number
 (nanochat, autoresearch); KempnerForge takes Blackwell for it, and with verl and VeOmni every H100 for the SXM part.
 "H200" and "GH200" have the name of an H20 in them. OLMo-core takes a GB200 for a B200, verl an L20X for an L20,
-Lightning and nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge and Lightning an A10G for an A10.
+Lightning and nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge, Lightning and Composer an A10G for an A10, verl and NeMo AutoModel an RTX A4000
+for an A40, and OLMo-core every RTX PRO 6000 for that of workstations.
 """
+LISTED: Mapping[str, float] = {
+    "H100-NVL": 1978.8,
+    "A40": 37.4,
+    "RTX-A6000": 38.7,
+    "RTX-3070": 20.3,
+    "RTX-3070-Ti": 21.75,
+    "RTX-3080": 29.8,
+    "RTX-3080-Ti": 34.1,
+    "RTX-3090": 35.6,
+    "RTX-3090-Ti": 40.0,
+    "RTX-4080": 48.7,
+    "RTX-4080-SUPER": 52.2,
+    "RTX-4090": 82.6,
+    "RTX-4090-D": 82.6,
+}
+"""TFLOP/s that Lightning 2.6 (an RTX 3070 Ti's verl 0.9) has for BF16 on a card, and that are no dense BF16 peak of it:
+rates outside of the tensor cores, and for an H100 NVL the sparse peak of an H100 SXM."""
 IN_ALL_TABLES = "H100-SXM5-80GB"
 FALLBACK = 1.5
 """Rarity of such a peak: the commonest mistake with a new card."""
@@ -186,6 +206,13 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
     facts = replace(facts, precision=math)
     peak = facts.right_peak() or 0.0
     present = {model.key for name in facts.present if (model := row_of(name))}
+    if {*math} <= {*HALF} and (listed := LISTED.get(row.key)):
+        evidence = (
+            f"the peak is {listed:g} TFLOP/s, which frameworks wrongly have for the {row.key}"
+        )
+        says = {"peak's GPU": row.key}
+        one = Hypothesis(evidence, peak / (1e12 * listed), rarity=FALLBACK, says=says)
+        yield from _hypothesis(facts, one, [1e12 * listed])
     for table in [math] if {*math} <= {*HALF} else [math, half]:
         for ratio, keys in _rated_alike(peak, row, table).items():
             key = min(keys, key=lambda each: _rarity(row.key, each, present))

@@ -36,6 +36,27 @@ def test_the_peak_that_frameworks_fall_back_to_comes_first(
     assert f"the peak is that of {other}" in first.evidence
 
 
+@pytest.mark.parametrize(
+    ("gpu", "listed", "rated"),
+    [
+        ("NVIDIA H100 NVL", 1978.8, 835.3),
+        ("NVIDIA A40", 37.4, 149.7),
+        ("NVIDIA RTX A6000", 38.7, 154.8),
+        ("NVIDIA GeForce RTX 4090", 82.6, 165.2),
+        ("NVIDIA RTX A4000", 149.7, 76.7),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 504.0, 438.9),
+    ],
+)
+def test_a_peak_that_a_framework_wrongly_lists_for_the_card_comes_first(
+    gpu: str, listed: float, rated: float
+) -> None:
+    """As `get_available_flops` of Lightning 2.6.6, `get_device_flops` of verl 0.9.1 and OLMo-core 3.0.0 return them."""
+    facts = CauseFacts(gpu=gpu, gpus=8, precision=BF16)
+    found = explain(Observation(0.36 * rated / listed, 0.4, right_mfu=0.36), facts)
+    assert found.causes[0].cause == "wrong_device"
+    assert found.causes[0].report_ratio == pytest.approx(rated / listed, rel=2e-3)
+
+
 @pytest.mark.parametrize("given", [None, 312e12])
 @pytest.mark.parametrize(
     ("gpu", "precision", "peak"),
