@@ -34,6 +34,9 @@ UPSTREAM = [
     ("llama-3-8b", "nemo", 8192, 421_645_529_382_912),
     ("mixtral-8x7b", "nemo", 4096, 326_477_644_038_144),
     ("qwen3-30b-a3b", "nemo", 4096, 73_205_570_076_672),
+    ("gemma-2-9b", "nemo", 4096, 183_545_427_394_560),  # from here on AutoModel 0.7.0
+    ("mistral-7b-v0.1", "nemo", 4096, 141_759_690_571_776),
+    ("phi-2", "nemo", 4096, 73_315_091_742_720),
 ]
 """Numbers that the upstream functions themselves returned for these configurations."""
 OF_PAPERS = {"kaplan", "chinchilla"}
@@ -152,6 +155,16 @@ def test_nemo_takes_the_heads_for_as_wide_as_the_model() -> None:
     assert "nemo takes the width of all heads together as 2048" in str(
         count("qwen3-30b-a3b", "nemo").warnings
     )
+
+
+def test_nemo_says_where_automodel_takes_an_mlp_for_another() -> None:
+    said = "nemo has no formula for MistralForCausalLM: AutoModel takes two matrices for its MLPs"
+    assert said in count("mistral-7b-v0.1", "nemo").warnings
+    assert (
+        "nemo ignores sliding windows, which this model has"
+        in count("mistral-7b-v0.1", "nemo").warnings
+    )
+    assert count("phi-2", "nemo", 2048).warnings == count("llama-3-8b", "nemo").warnings == ()
 
 
 def test_nemo_has_constants_for_vocabularies() -> None:

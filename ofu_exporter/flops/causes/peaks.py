@@ -37,8 +37,8 @@ TAKEN_FOR: Mapping[str, tuple[str, ...]] = {
 OLMo-core, torchtitan and KempnerForge take an unknown card for an A100. An H100's peak stands in scripts as a number
 (nanochat, autoresearch); KempnerForge takes Blackwell for it, and with verl and VeOmni every H100 for the SXM part.
 "H200" and "GH200" have the name of an H20 in them. OLMo-core takes a GB200 for a B200, verl an L20X for an L20,
-Lightning and nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge, Lightning and Composer an A10G for an A10, verl and NeMo AutoModel an RTX A4000
-for an A40, and OLMo-core every RTX PRO 6000 for that of workstations.
+Lightning and nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge, Lightning and Composer an A10G for an
+A10, verl and NeMo AutoModel an RTX A4000 for an A40, and OLMo-core every RTX PRO 6000 for that of workstations.
 """
 LISTED: Mapping[str, float] = {
     "H100-NVL": 1978.8,
