@@ -138,7 +138,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
 
 
 def _adapters(model: Any) -> dict[str, object]:
-    """The rank of PEFT's adapters, which alone are trained, and the layers that have them, if those have usual names."""
+    """The rank of PEFT's adapters, which alone are trained, and the layers that have them if their names are usual."""
     settings = getattr(model, "peft_config", None) or {}
     if not settings:
         return {}

@@ -65,6 +65,15 @@ NEMO = LineForm(
 NeMo 2's `ProgressPrinter` prints the means of all steps since the line before, NeMo 1's progress bar the last values.
 FLOPs are there with the FLOPs callback only (`utils/flops_formulas.py`); the convention `nemo` has its formulas.
 """
+NEMO_AUTOMODEL = LineForm(
+    re.compile(r"\bstep (\d+) \| epoch \d+ \| loss "),
+    tokens_per_second=quantity(r"\btps ([\d.]+)\(", "tps"),
+    also="/gpu) | num_label_tokens ",
+)
+"""NeMo AutoModel `train_ft.py: log_train_metrics`: `step 3 | epoch 0 | loss ... | tps 58000.00(7250.00/gpu) | ...`.
+
+Tokens since the step before, without padding at the end. Its own MFU is in `training.jsonl`, many steps at a time.
+"""
 TORCHTITAN = LineForm(
     re.compile(r"\bstep:\s*(\d+)\s+loss:"),
     quantity(r"\btflops:\s*([\d.,]+)", "tflops", 1e12),
@@ -83,5 +92,6 @@ FORMS: Mapping[str, LineForm] = {
     "megatron": MEGATRON,
     "nanotron": NANOTRON,
     "nemo": NEMO,
+    "nemo_automodel": NEMO_AUTOMODEL,
     "torchtitan": TORCHTITAN,
 }

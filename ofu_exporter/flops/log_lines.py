@@ -50,6 +50,8 @@ class LineForm:
     mfu: LogQuantity | None = None
     seconds: LogQuantity | None = None
     """Of one step."""
+    tokens_per_second: LogQuantity | None = None
+    """Of all GPUs."""
     also: str = ""
     """What a line of this form has too, so that no other line is taken for one."""
     is_since_last: bool = False
@@ -68,11 +70,12 @@ class LineForm:
         step = self.step.search(line) if self.also in line else None
         if step is None:
             return None
-        rate, mfu, seconds = (
+        rate, mfu, seconds, tokens = (
             None if one is None else one.of(line)
-            for one in (self.flops_per_second, self.mfu, self.seconds)
+            for one in (self.flops_per_second, self.mfu, self.seconds, self.tokens_per_second)
         )
-        one = Statement(int(number(step[1], "step")), seconds=seconds, mfu=mfu)
+        at = int(number(step[1], "step"))
+        one = Statement(at, seconds=seconds, mfu=mfu, tokens_per_second=tokens)
         if rate is None:
             return one
         flops = None if seconds is None else rate * seconds

@@ -1,7 +1,8 @@
 """Reads the lines of Hugging Face's Trainer: `{'loss': 1.2, ..., 'epoch': 0.1, 'num_input_tokens_seen': 696000}`.
 
 transformers `trainer_callback.py`, with include_num_input_tokens_seen. A line is about the time since the line before;
-it has no step. Tokens need FLOPs of a token, or a model; the callback needs neither and has the steps.
+it has no step. Tokens need FLOPs of a token, or a model; the callback needs neither and has the steps. A line with
+`'eval_runtime': 12.3` ends an evaluation.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ofu_exporter.flops.statements import JobFacts, Statement
 
 _SIGNS = ("{'loss': ", "'epoch': ")
 _TOKENS = quantity(r"'num_input_tokens_seen': '?([\d.e+]+)", "num_input_tokens_seen")
+_EVALUATED = quantity(r"'eval_(?:\w+_)?runtime': '?([\d.e+-]+)", "eval_runtime")
 _ADVICE = (
     "a line of Hugging Face's Trainer has neither FLOPs nor a step: use OfuCallback, "
     "or set include_num_input_tokens_seen"
@@ -27,7 +29,8 @@ class Follower:
     def line(self, line: str) -> Statement | None:
         """The tokens since the line before; the first line, and one after a restart, only mark a beginning."""
         if not all(sign in line for sign in _SIGNS):
-            return None
+            seconds = _EVALUATED.of(line) if "'eval_" in line else None
+            return None if seconds is None else Statement(seconds=seconds, event="evaluation")
         tokens = _TOKENS.of(line)
         if tokens is None:
             raise ConfigError(_ADVICE)

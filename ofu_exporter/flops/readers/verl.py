@@ -4,7 +4,8 @@ verl's console logger writes `step:12 - perf/mfu/actor:0.41 - ...`, others write
 ratio; that of forward-only calls is divided by 3 already. verl counts the input embedding as if it were multiplied
 (convention `megatron` and 6 V h per token more). VeRL-Omni divides by the data-parallel size and not by the world: with
 tensor or sequence parallelism its MFU is world/data-parallel times too high. The statement has the right MFU where the
-job's facts have both sizes.
+job's facts have both sizes. Supervised fine-tuning writes `train/mfu` and no time, so it is taken for the seconds since
+the line before; validation and a checkpoint end with lines of their own (`trainer/sft_trainer.py`).
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.statements import JobFacts, Statement, number, some
 
 _KEY = "perf/mfu/"
+_TUNING = "train/mfu"
+_PAUSE_ENDS = re.compile(r'\bstep:\d+ - val/loss:|"val/loss": |\bUpdated checkpoint tracker: ')
 NULL = str(None)
 """A value of JSON that is null."""
 _VALUE = r"\s*(?:np\.\w+\()?([^\s,)]+)"
 """NumPy 2 prints its scalars as `np.float64(0.41)`."""
 _PAIR = re.compile(
-    rf"\b(perf/mfu/\w+|perf/time_per_step|timing_s/\w+|perf/delta_time/\w+):{_VALUE}"
+    rf"\b(perf/mfu/\w+|train/mfu|perf/time_per_step|timing_s/\w+|perf/delta_time/\w+):{_VALUE}"
 )
 _STEP = re.compile(r"\bstep:\s*(\d+)")
+_UNKNOWN = "verl step: MFU is 0, which verl prints if it does not know the GPU or the model"
 _PHASES = {
     "actor": "timing_s/update_actor",
     "critic": "timing_s/update_critic",
@@ -53,7 +57,11 @@ class Follower:
         Generation has no MFU in verl and adds nothing. Raises ConfigError when a value is no number, or no
         part's time is in the line.
         """
+        if _PAUSE_ENDS.search(line):
+            return Statement()
         parts = _line(line, self._job)
+        if parts and parts[0].name == _TUNING:
+            return _known(parts[0])
         if parts:
             return _whole_step(parts, _times(_logged(line).values))
         step = _STEP.search(line) if "perf/time_per_step:" in line else None
@@ -62,6 +70,12 @@ class Follower:
         seconds = _logged(line).values.get("perf/time_per_step", NULL)
         taken = None if seconds == NULL else number(seconds, "perf/time_per_step")
         return Statement(int(number(step[1], "step")), seconds=taken)
+
+
+def _known(part: Statement) -> Statement:
+    if not part.mfu:
+        raise ConfigError(_UNKNOWN)
+    return part
 
 
 def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
@@ -79,9 +93,7 @@ def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
         names = ", ".join(f"`{_PHASES.get(part.name, 'a time')}`" for part in parts)
         raise ConfigError(f"verl step: {names} is missing, the time that the MFU covers")
     if not any(weighted.values()):
-        raise ConfigError(
-            "verl step: MFU is 0, which verl prints if it does not know the GPU or the model"
-        )
+        raise ConfigError(_UNKNOWN)
     left = sorted({part.name for part in parts} - {*weighted})
     notes = [*parts[0].notes, *(f"{name} has no time and is left out" for name in left)]
     return Statement(
@@ -99,7 +111,7 @@ def _times(values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _line(line: str, job: JobFacts) -> list[Statement]:
-    if _KEY not in line:
+    if _KEY not in line and _TUNING not in line:
         return []
     step, values = _logged(line)
     seconds = values.get("perf/time_per_step", NULL)
@@ -110,7 +122,7 @@ def _line(line: str, job: JobFacts) -> list[Statement]:
     return [
         _with_mfu(replace(of_line, name=key.removeprefix(_KEY)), number(value, key), job)
         for key, value in values.items()
-        if key.startswith(_KEY)
+        if key.startswith((_KEY, _TUNING))
     ]
 
 

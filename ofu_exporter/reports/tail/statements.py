@@ -167,13 +167,16 @@ class LogTail:
         if statement.step is not None:
             self._is_known = True
         end = self._end(line)
-        self._last = self._last if end is None else end
         if end is None:
             return None
         if not statement.event:
+            self._last = end
             return _step_alone(statement, end)
-        start = end - (statement.seconds or 0.0)
-        return IntervalReport(start, end, {}, statement.step, statement.event)
+        seconds = statement.seconds or 0.0
+        # The next statement is about the time before the event, too.
+        self._last = end if self._last is None else min(self._last + seconds, end)
+        self._until = end
+        return IntervalReport(end - seconds, end, {}, statement.step, statement.event)
 
     def _within_reach(self, start: float, end: float, line: TailLine) -> IntervalReport | None:
         """A restart, unless it is too long ago; one from a host whose clock is ahead ends now."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ofu_exporter.client.intervals import Call
+from ofu_exporter.client.intervals import Call, IntervalReport
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.readers import JobFacts
 from ofu_exporter.reports.tail.lines import LogFile, TailLine
@@ -28,6 +28,10 @@ class Job:
         self.now = START
         self.said: list[str] = []
         self.tail = LogTail(framework, JobFacts(**job), self.said.append, lambda: self.now)
+
+    def take(self, line: str, after: float) -> Call | IntervalReport | None:
+        self.now += after
+        return self.tail.take(TailLine(line, True))
 
     def follow(self, *steps: str) -> list[Call]:
         calls = []
@@ -107,7 +111,7 @@ def test_the_first_step_covers_the_time_that_its_lines_state(form: str) -> None:
 def test_every_reader_has_a_form_or_tests_of_its_own() -> None:
     """The latter are below, and in tests/flops/test_readers.py."""
     own = {"deepspeed", "huggingface", "lightning", "litgpt", "onelogger", "serving", "torch_npu"}
-    own |= {"torchtune", "verl"}
+    own |= {"nemo_automodel", "torchtune", "verl"}
     formed = {reader for reader, _ in FORMS.values()}
     assert {*readers.names()} ^ (own | formed) == set(), (
         "a reader has lines in frameworks.yaml, or tests of its own and its name here"
@@ -260,6 +264,40 @@ def test_tokens_of_torchtune_are_of_the_job_where_its_size_is_known(
     assert rates(calls, "tokens_per_second") == [tokens] * (STEPS - 1)
 
 
+def test_tokens_of_automodel_are_those_of_all_gpus() -> None:
+    """0.7.0, between the line of a validation and one of a checkpoint."""
+    line = (
+        "2026-01-01 10:00:00 | INFO | root | step {n} | epoch 0 | loss 2.1000 | grad_norm 1.5000 | lr 1.00e-05 | "
+        "mem 61.25 GiB | tps 58000.00(7250.00/gpu) | num_label_tokens 690000\n"
+        '[val] name "default" | step {n} | epoch 0 | loss 2.0000 | lr 1.00e-05 | num_label_tokens 5000'
+    )
+    log, calls = followed(lambda n: line.format(n=n))
+    assert log.tail.framework == "nemo_automodel"
+    assert rates(calls, "tokens_per_second") == [58_000.0] * (STEPS - 1)
+    assert steps(calls) == [*range(2, STEPS + 1)]
+
+
+def tuned(n: int, mfu: float = 0.41) -> str:
+    """As verl 0.9.1 prints a step of supervised fine-tuning (`concat_dict_to_str`), cut short."""
+    return (
+        f"step:{n} - perf/max_memory_allocated_gb:61.25 - train/loss:0.6931471805599453 - "
+        f"train/grad_norm:1.5 - train/lr:1e-05 - train/mfu:{mfu} - train/global_tokens:262144"
+    )
+
+
+def test_fine_tuning_of_verl_states_an_mfu_and_no_time_and_says_when_a_pause_ends() -> None:
+    log, calls = followed(tuned)
+    assert log.tail.framework == "verl"
+    assert rates(calls, "mfu") == [0.41] * (STEPS - 1)
+    assert steps(calls) == [*range(2, STEPS + 1)]
+    for end in ("step:9 - val/loss:0.61", "Updated checkpoint tracker: /ckpt/latest.txt"):
+        log.follow("Saving checkpoint to: /ckpt", end)
+        (after,) = log.follow(tuned(10))
+        assert after.at - (after.start or 0.0) == STEP_SECONDS
+    assert log.follow(tuned(11, 0.0)) == []
+    assert "does not know the GPU" in log.said[-1]
+
+
 def trainer(tokens: str) -> str:
     return f"{{'loss': 1.2, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1{tokens}}}"
 
@@ -268,6 +306,20 @@ def test_tokens_of_the_trainer_are_those_since_the_line_before() -> None:
     _, calls = followed(lambda n: trainer(f", 'num_input_tokens_seen': {696_000 * n}"))
     assert rates(calls, "tokens_per_second") == [58_000.0] * (STEPS - 1)
     assert {call.step for call in calls} == {None}
+
+
+@every(["eval_runtime': '9.5'", "eval_runtime': 9.5", "eval_code_runtime': '9.5'"])
+def test_an_evaluation_of_the_trainer_is_in_no_rate(runtime: str) -> None:
+    """As transformers 5.24 prints it, and 4; several sets of data have a line each. The step takes 12 s, as ever."""
+    log = Job()
+    log.follow(trainer(", 'num_input_tokens_seen': 696000"))
+    log.now += 9.5  # and it may come between two lines of the training
+    evaluated = log.take(f"{{'eval_loss': '5.5', '{runtime}, 'epoch': '0.1'}}", after=7.0)
+    assert evaluated == IntervalReport(log.now - 9.5, log.now, {}, None, "evaluation")
+    after = log.take(trainer(", 'num_input_tokens_seen': 1392000"), after=5.0)
+    assert isinstance(after, Call)
+    assert after.values == {"tokens_per_second": 58_000.0}
+    assert after.start == evaluated.end
 
 
 def test_the_trainer_without_tokens_is_sent_to_the_callback() -> None:
