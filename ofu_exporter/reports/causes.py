@@ -19,14 +19,14 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
     """The facts of a report for an explanation. Raises ReportError for a model that cannot be counted."""
     recompute = report.recompute
     step = None if report.model is None else counted_step(report.model)
-    is_engine = report.framework in ENGINES
-    if step is not None and is_engine:
+    engine = report.framework if report.framework in ENGINES else ""
+    if step is not None and engine:
         step = step.edited(without(Part.HEAD))  # it runs for the last token of a prompt alone
     is_peak_known = report.peak_tflops is not None or report.mfu is None
     return CauseFacts(
         step=step,
-        forward_only=report.model.forward_only if report.model else is_engine or None,
-        is_engine=is_engine,
+        forward_only=report.model.forward_only if report.model else bool(engine) or None,
+        engine=engine,
         recompute=None if recompute is None else flops.Recompute(recompute),
         gpu=hardware.name if hardware.is_in_table else None,
         present=hardware.present,

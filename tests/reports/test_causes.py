@@ -224,10 +224,10 @@ def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
     assert not likely_causes(CauseQuestion(sums, divergence, said(mfu=0.9), EIGHT, PEAK)).fitting
 
 
-def engine_counts(text: str, seq_len: int, ratio: float) -> list[str]:
+def engine_counts(text: str, seq_len: int, ratio: float, engine: str = "vllm") -> list[str]:
     """The causes that fit where an engine counts this many times what its GPUs run; they run 5 % more than products."""
     model = {"config": config(text), "seq_len": seq_len, "forward_only": True}
-    report = {"tflops_per_gpu": 0.3 * ratio * 989.4, "framework": "vllm", "precision": "bf16"}
+    report = {"tflops_per_gpu": 0.3 * ratio * 989.4, "framework": engine, "precision": "bf16"}
     sums = Compared(0.3 * ratio * 600, 0.3 * 1.05 * 600, 600.0, 0.0)
     return [each.cause for each in found({**report, "model": model}, sums).fitting]
 
@@ -266,6 +266,16 @@ def test_an_engine_that_counts_every_pair_of_a_prompt_is_found_out() -> None:
     assert "full_attention_counted" in causes[:2]  # `undecided` may stand first
     trains = {"gradient_accumulation", "forward_only", "activation_recompute", "recompute_counted"}
     assert trains.isdisjoint(name for each in causes for name in each.split("+"))
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_sglangs_whole_mlp_on_each_tensor_parallel_rank_is_found_out(ranks: int) -> None:
+    """`_init_estimated_perf_constants` of SGLang 0.5.23 divides the heads by the ranks, and the MLP's width not."""
+    mlp = 32 * 2 * 3 * 4096 * 14336
+    attention = llama_flops(4096, 0.5) - mlp
+    ratio = (attention / ranks + mlp) / ((attention + mlp) / ranks)
+    assert engine_counts("llama-3-8b", 4096, ratio, "sglang")[0] == "mlp_on_each_rank"
+    assert "mlp_on_each_rank" not in engine_counts("llama-3-8b", 4096, ratio, "vllm")
 
 
 @pytest.mark.parametrize(("width", "pairs"), [(256, 0.5), (576, 1.0)])

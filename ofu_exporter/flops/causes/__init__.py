@@ -83,8 +83,8 @@ class CauseFacts:
     """Tokens of the packs that the samples of a step are joined to."""
     present: frozenset[str] = frozenset()
     """The names in NVML of all GPUs of the node, as far as they are known."""
-    is_engine: bool = False
-    """Whether the count is a serving engine's own, of forward passes."""
+    engine: str = ""
+    """The serving engine whose own count of forward passes it is; "" = of none."""
 
     def __post_init__(self) -> None:
         check_recompute(self.forward_only, self.recompute)

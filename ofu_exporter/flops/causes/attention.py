@@ -100,7 +100,7 @@ def latent_attention_as_heads(facts: CauseFacts) -> Iterator[Hypothesis]:
     of = mixers[0]
     hidden = facts.step.model.shape.hidden
     widths: tuple[int, ...] = (hidden // of.heads, of.nope_dim + of.rope_dim, of.value_dim)
-    if facts.is_engine:  # vLLM before 0.24 takes the width of what is cached, SGLang 256
+    if facts.engine:  # vLLM before 0.24 takes the width of what is cached, SGLang 256
         widths = (of.key_value_rank + of.rope_dim, 256)
     for width in dict.fromkeys(widths):
         evidence = f"attention goes through latents, and the count has {of.heads} heads of {width}"

@@ -76,7 +76,7 @@ def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
     step = facts.step
     if step is None or step.passes.lora or step.passes.frozen:  # which only the own counts
         return
-    if facts.is_engine:  # whose count is its own
+    if facts.engine:  # whose count is its own
         return
     right = step.flops()
     for name in conventions.names():

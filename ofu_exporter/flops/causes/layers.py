@@ -29,6 +29,8 @@ ATTENTION = (GroupedAttention, LatentAttention)
 EXPERTS = {"experts": "are counted"}
 CAPACITY = (1.25, 1.5, 2.0)
 """Usual capacity factors: places of an expert over its share of the tokens."""
+TENSOR_PARALLEL = (2, 4, 8, 16)
+"""Usual numbers of ranks that share each layer of an engine's model."""
 FEWEST_KEPT = 0.4
 """The least share of the tokens that experts keep in practice."""
 
@@ -181,6 +183,25 @@ def capacity_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
         for factor in CAPACITY:
             evidence = f"experts are counted with a capacity factor of {factor}, which none runs"
             yield Hypothesis(evidence, miscount=_with_capacity(factor), says=EXPERTS)
+
+
+def _on_each_of(ranks: int) -> Callable[[CountedStep], CountedStep]:
+    """The step with its feed-forward blocks counted as often as there are ranks."""
+
+    def more(term: Term) -> Term:
+        is_whole = term.part in (Part.MLP, Part.EXPERTS)
+        return replace(term, flops=term.flops * ranks) if is_whole else term
+
+    return lambda step: step.edited(more)
+
+
+@cause(1.5)
+def mlp_on_each_rank(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The engine counts the whole MLP on each tensor-parallel rank, as SGLang does."""
+    if facts.step and facts.engine == "sglang":
+        for ranks in TENSOR_PARALLEL:
+            evidence = f"SGLang counts the whole MLP on each of {ranks} tensor-parallel ranks"
+            yield Hypothesis(evidence, miscount=_on_each_of(ranks))
 
 
 @cause(3.0, needs=("config",), shown_ratio="computed, for factors of 1 to 2", side=Side.HARDWARE)

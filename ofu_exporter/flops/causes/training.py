@@ -127,7 +127,7 @@ def flash_backward(facts: CauseFacts) -> Iterator[Hypothesis]:
 @cause(3.5, settled_by=("training",), shown_ratio="3; 1/3")
 def forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
     """A forward pass is counted as training, or training as a forward pass."""
-    if facts.forward_only is not False and not facts.is_engine:
+    if facts.forward_only is not False and not facts.engine:
         yield Hypothesis(
             "the job runs forward passes only, and the count has backward passes too",
             3.0,

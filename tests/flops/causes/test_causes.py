@@ -130,6 +130,8 @@ RATIOS: list[tuple[str, CauseFacts, list[float]]] = [
         SPARSE_HYBRID.facts(),
         [SPARSE_HYBRID.flops(without=(Part.EXPERTS, Part.ROUTER)) / SPARSE_HYBRID.flops()],
     ),
+    ("mlp_on_each_rank", known(LLAMA, engine="sglang"), [1.6571, 2.9714, 5.5999, 10.857]),
+    ("mlp_on_each_rank", known(LLAMA, engine="vllm"), []),
     ("capacity_run", MIXTRAL.facts(), [1.0]),
     ("capacity_run", LLAMA.facts(), []),
 ]
@@ -254,7 +256,8 @@ def every_facts() -> list[CauseFacts]:
     chosen = CountedStep(
         flops.read(DEEPSEEK_V32.config()), flops.fixed(1, tokens=8192), flops.Counting(), Passes()
     )
-    return [CauseFacts(predicting), CauseFacts(chosen)] + [
+    served = known(LLAMA, engine="sglang")
+    return [CauseFacts(predicting), CauseFacts(chosen), served] + [
         replace(each, gpu=gpu, precision={precision: 1.0}).facts()
         for each in (*whole, LATENT, adapted, packed, padded)
         for gpu in (H100, "NVIDIA B200")
