@@ -72,6 +72,47 @@ def test_a_dataclass_is_frozen_or_named_above() -> None:
     assert changed == CHANGED
 
 
+def test_what_a_dataclass_says_of_itself_it_is() -> None:
+    """Frozen, with slots: thousands of them are held, and a name that is misspelt is an error."""
+    for module, tree in trees().items():
+        for each in ast.walk(tree):
+            if isinstance(each, ast.ClassDef):
+                for call in each.decorator_list:
+                    if isinstance(call, ast.Call) and name_of(call) == "dataclass":
+                        said = {
+                            word.arg: ast.unparse(word.value)
+                            for word in call.keywords
+                            if word.arg != "config"
+                        }
+                        assert {*said.values()} <= {"True"}, (module, each.name)
+
+
+UNEVEN = {
+    "ofu.clock",
+    "ofu.shown",
+    "fleet.changes.tails",
+    "flops.trace.masks",
+    "sources.nvml.gpm",
+    "sources.nvml.inner_samples",
+    "traces.formats.ncu",
+}
+"""They pair one list with a longer one."""
+
+
+def test_lists_that_go_together_are_of_one_length_or_refused() -> None:
+    uneven = {
+        module
+        for module, tree in trees().items()
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Call)
+        and name_of(each) == "zip"
+        and any(
+            word.arg == "strict" and ast.unparse(word.value) != "True" for word in each.keywords
+        )
+    }
+    assert uneven == UNEVEN
+
+
 def test_a_model_is_frozen() -> None:
     for module, tree in trees().items():
         for each in ast.walk(tree):

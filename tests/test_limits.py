@@ -41,6 +41,7 @@ from ofu_exporter.flops.causes import layers, peaks
 from ofu_exporter.flops.readers import nanochat
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.jobs import hosts, served_text, state_file, state_writer
+from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.ofu import clock, cycles, plausibility, shown, tick, window
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED
@@ -373,6 +374,7 @@ def test_what_a_client_sends_is_no_more_than_an_agent_takes() -> None:
 WRITTEN: tuple[type[BaseModel], ...] = (
     *(MfuReport, FleetSpec, DigestConfig, Prices, Settings),
     *(dcgm.Options, exporter.Options, source.Options, kubernetes.Options, slurm.Options),
+    *(web_config._File, KeptServed),
 )
 """What others write: reports and recipes, files of fleets, digests and prices, settings."""
 
@@ -388,7 +390,7 @@ def limits(metadata: Iterable[object]) -> Iterator[str]:
 
 
 def fields_of(models: Iterable[type[BaseModel]]) -> Iterator[str]:
-    """Each field with its default and bounds, of the models in its type too."""
+    """Each field with its default, its bounds and what it says of itself, of the models in its type too."""
     seen: set[type[BaseModel]] = set()
     waiting = [*models]
     while waiting:
@@ -409,7 +411,8 @@ def fields_of(models: Iterable[type[BaseModel]]) -> Iterator[str]:
                 if field.is_required()
                 else f" = {field.get_default(call_default_factory=True)!r}"
             )
-            yield f"{model.__name__}.{name}{default} {' '.join(said)}".rstrip() + "\n"
+            words = f" # {field.description}" if field.description else ""
+            yield f"{model.__name__}.{name}{default} {' '.join(said)}".rstrip() + f"{words}\n"
 
 
 def test_what_others_may_write_is_bound_as_before(golden: Callable[[str, str], None]) -> None:

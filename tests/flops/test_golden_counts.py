@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-import pytest
-
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions
@@ -69,7 +67,6 @@ def test_public_configurations_are_counted_as_they_were(
     golden("flops-configs.txt", "\n".join(line for name in NAMES for line in terms(name)))
 
 
-@pytest.mark.slow
 def test_small_models_are_counted_as_they_were(golden: Callable[[str, str], None]) -> None:
     whole = [each for each in recorded() if not each.changed]
     found = (line for each in whole for line in lines(each.name, each.config, each.streams))

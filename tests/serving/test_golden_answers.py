@@ -14,9 +14,15 @@ from ofu_exporter.cli.job_totals import _rows
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.app import create_app
+from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.node_json import GpuJson, NodeJson
+from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.read_routes import HistoryJson
 from ofu_exporter.serving.report_routes import Problems
 from ofu_exporter.serving.trace_routes import TraceAnswer, TraceOrder
@@ -85,6 +91,25 @@ def totals() -> str:
     return without_last_digits("\n".join([*texts, *map(as_json, found)]))
 
 
+def requests() -> str:
+    """What /openapi.json says of each request, its parameters and its answers."""
+    page = Page(time.monotonic)
+    book = JobBook(page.snapshot, "node-17")
+    reports = ReportBook(page.snapshot)
+    app = create_app(page, book, reports, Guard(Access()), ReadAccess())
+    lines = []
+    for path, ways in app.openapi()["paths"].items():
+        for way, said in ways.items():
+            words = (said["summary"], said.get("description", ""))
+            lines.append(f"{way} {path}: {'. '.join(filter(None, words))}")
+            for each in said.get("parameters", ()):
+                kind = [each["schema"].get(word) for word in ("type", "default")]
+                lines.append(f"  {each['in']} {each['name']}: {each.get('description')} {kind}")
+            for code, answer in said["responses"].items():
+                lines.append(f"  {code} {[*answer.get('content', ())]}: {answer['description']}")
+    return "\n".join(lines)
+
+
 FORMS: dict[str, Callable[[], str]] = {
     "node.json": lambda: as_json(node()),
     "node.html": lambda: bare(node_page(node(), LINES)),
@@ -92,6 +117,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "job-totals.txt": totals,
     "terminal.txt": terminal,
     "terminal-details.txt": details,
+    "requests.txt": requests,
     "agent-schemas.json": lambda: schemas(*ANSWERS),
 }
 

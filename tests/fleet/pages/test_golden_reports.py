@@ -33,6 +33,7 @@ from ofu_exporter.fleet.history.served_sums import ServedSums
 from ofu_exporter.fleet.history_server import HistoryServer
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.pages import report_text, rows
+from ofu_exporter.fleet.pages.folder import PageNumbers
 from ofu_exporter.fleet.pages.job_page import job_html, job_text
 from ofu_exporter.fleet.pages.report_page import page
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
@@ -222,7 +223,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "digest.short.txt": lambda: digest_text.short(of_ada()),
     "digest.html": lambda: bare(digest_text.page(of_ada(), 2)),
     "report-mail.txt": lambda: report_mail.body(whole(), Path("report.html")),
-    "fleet-schemas.json": lambda: schemas(JobResult, Digest),
+    "fleet-schemas.json": lambda: schemas(JobResult, Digest, PageNumbers),
 }
 
 
