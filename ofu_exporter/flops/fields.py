@@ -140,8 +140,12 @@ class Fields:
             raise self.error(name, f"has {len(words)} entries for {count} layers")
         return words
 
-    def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
-        return tuple(self._whole(name, value, least) for value in self.items(name))
+    def sizes(self, name: str, least: int = 1, sides: int | None = None) -> tuple[int, ...]:
+        """A list of sizes; with `sides` it must have as many, as those of a patch."""
+        sizes = tuple(self._whole(name, value, least) for value in self.items(name))
+        if sides not in (None, len(sizes)):
+            raise self.error(name, f"has {len(sizes)} sizes instead of {sides}")
+        return sizes
 
     def places(self, name: str, number: int, counted: str) -> frozenset[int]:
         """Some of a number of layers, counted from 0; the field `counted` says how many there are."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from ofu_exporter.flops import hf_config
@@ -104,8 +105,7 @@ def kimi(fields: Fields, out: int) -> Tower:
         )
     if fields.size("text_hidden_size", default=out) != out:
         raise fields.error("text_hidden_size", f"contradicts the language model's {out}")
-    sides = fields.sizes("merge_kernel_size")
-    merged = sides[0] * sides[-1]
+    merged = prod(fields.sizes("merge_kernel_size", sides=2))
     attention = hf_config.multi_head(fields, hidden, "vt_num_attention_heads")
     layer = Layer(attention, Mlp(fields.size("vt_intermediate_size"), False, bias=True), 4 * hidden)
 

@@ -75,10 +75,7 @@ def read(fields: Fields, architecture: str) -> Model:
 
 def _sides(fields: Fields, name: str) -> tuple[int, ...]:
     """Height and width: one size for both, or a list of the two."""
-    sides = fields.sizes(name) if fields.is_list(name) else (fields.size(name),) * 2
-    if len(sides) != 2:
-        raise fields.error(name, "is not the height and the width")
-    return sides
+    return fields.sizes(name, sides=2) if fields.is_list(name) else (fields.size(name),) * 2
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:

@@ -24,7 +24,7 @@ def read(fields: Fields, architecture: str) -> Model:
     """A transformer of a Wan 2.1 or 2.2 text-to-video or image-to-video pipeline without image encoder."""
     heads, head_dim = fields.size("num_attention_heads"), fields.size("attention_head_dim")
     hidden, number, width = heads * head_dim, fields.size("num_layers"), fields.size("ffn_dim")
-    patch, text = prod(fields.sizes("patch_size")), fields.size("text_dim")
+    patch, text = prod(fields.sizes("patch_size", sides=3)), fields.size("text_dim")
     for name in ("image_dim", "added_kv_proj_dim", "pos_embed_seq_len"):
         if fields.has(name):
             raise fields.error(name, "of an image encoder is not known; known: null")
