@@ -6,6 +6,7 @@ import os
 import ssl
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -179,3 +180,42 @@ def test_a_certificate_that_has_ended_is_said_once(caplog: pytest.LogCaptureFixt
     assert [record.message for record in caplog.records] == [
         "TLS certificate node.pem has expired: whoever checks it cannot connect"
     ]
+
+
+@every(tls.CIPHERS)
+def test_a_suite_is_the_one_that_openssl_calls_so(name: str) -> None:
+    """RFC 8422's name, as Go has it, without what OpenSSL leaves out."""
+    openssl = name.removeprefix("TLS_").replace("_WITH", "").replace("_CBC", "").replace("_", "-")
+    openssl = openssl.replace("AES-", "AES").replace("POLY1305-SHA256", "POLY1305")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(tls.CIPHERS[name])
+    assert openssl in [each["name"] for each in context.get_ciphers()]
+    assert tls.CIPHERS[name] == openssl
+
+
+def test_suites_are_those_that_go_takes() -> None:
+    """crypto/tls: CipherSuites, without those that exchange keys by RSA."""
+    of_keys = [f"TLS_ECDHE_{kind}_WITH_" for kind in ("ECDSA", "RSA")]
+    ways = ["AES_128_CBC_SHA", "AES_256_CBC_SHA", "AES_128_GCM_SHA256", "AES_256_GCM_SHA384"]
+    ways.append("CHACHA20_POLY1305_SHA256")
+    assert {*tls.CIPHERS} == {kind + way for kind in of_keys for way in ways}
+    assert {*tls.TLS13_CIPHERS} == {f"TLS_{way}" for way in (*ways[2:],)}
+
+
+def test_flags_of_tls_without_a_certificate_are_refused(tmp_path: Path) -> None:
+    for name in ("tls_key", "tls_client_ca"):
+        with pytest.raises(ConfigError) as caught:
+            tls.tls_of_settings(Settings.model_validate({name: tmp_path / "x"}))
+        assert str(caught.value) == "--tls-key and --tls-client-ca need --tls-cert"
+
+
+@pytest.mark.parametrize("name", ["cert", "key", "client_ca"])
+def test_a_file_of_tls_that_is_not_there_is_named_by_its_use(
+    certificates: Certificates, name: str
+) -> None:
+    files = tls.TlsFiles(certificates.cert, certificates.key, certificates.cert)
+    uses = {"cert": "TLS certificate", "key": "TLS key", "client_ca": "TLS client authority"}
+    with pytest.raises(ConfigError) as caught:
+        tls.make_context(replace(files, **{name: Path("/nowhere.pem")}))
+    assert str(caught.value).startswith(f"{uses[name]} /nowhere.pem: ")
