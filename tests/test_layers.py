@@ -142,3 +142,16 @@ def test_only_the_command_line_ends_the_process() -> None:
     for module, path in SOURCES.items():
         if room_of(module) not in ("cli", "__main__"):
             assert "sys.exit" not in path.read_text(), path
+
+
+def test_a_variable_of_types_is_called_what_it_is_assigned_to() -> None:
+    made = [
+        (node.targets[0], node.value)
+        for tree in trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+    ]
+    variables = [each for each in made if ast.unparse(each[1].func) == "TypeVar"]
+    assert variables
+    for name, call in variables:
+        assert ast.literal_eval(call.args[0]) == ast.unparse(name)
