@@ -30,6 +30,7 @@ OF_THE_PROJECT = {
 """Tests at the top that are about no file of the package."""
 OF_A_SUBJECT = {
     "cli/test_golden_output.py": "what commands print, each in every format",
+    "client/test_words.py": "what the client says of mistakes",
     "cli/test_recipes.py": "recipes, through every command that reads one",
     "fleet/pages/test_golden_reports.py": "all forms of reports, digests and pages of jobs, of one fleet",
     "fleet/simulation/test_golden_fleet.py": "pages and report of one simulated fleet",
@@ -41,6 +42,7 @@ OF_A_SUBJECT = {
     "flops/test_bounds.py": "all configurations, however large what they say is",
     "flops/test_executed.py": "all families, against what torch executes",
     "flops/test_formulas.py": "all shapes, against the formulas written out",
+    "flops/test_golden_changes.py": "all families, with each field of a configuration changed",
     "flops/test_golden_counts.py": "all families and conventions, count by count",
     "flops/test_parameters.py": "all families, against published parameters",
     "flops/test_published_configs.py": "all families, on configurations that people bring",
