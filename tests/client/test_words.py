@@ -126,7 +126,8 @@ def refusal(call: Callable[[], object]) -> str:
 def of_parts(folder: Path) -> Iterator[str]:
     for url in ("localhost:9846", "http://", "http://user:secret@:80", "http://a:b", "unix:x"):
         yield f"{url}: {refusal(lambda url=url: Channel(url, {}))}"  # type: ignore[misc]
-    for value in (0.0, 1, -0.0, -1, None, "1", [], OnGpu()):
+    values: tuple[object, ...] = (0.0, 1, -0.0, -1, None, "1", [], OnGpu())
+    for value in values:
         yield f"{type(value).__name__}: {refusal(lambda value=value: finite_number(value))}"  # type: ignore[misc]
     (folder / "long.json").write_text("1" * (identity.MOST_RECIPE_BYTES + 1))
     (folder / "broken.json").write_text("{")

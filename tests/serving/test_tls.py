@@ -216,6 +216,7 @@ def test_a_file_of_tls_that_is_not_there_is_named_by_its_use(
 ) -> None:
     files = tls.TlsFiles(certificates.cert, certificates.key, certificates.cert)
     uses = {"cert": "TLS certificate", "key": "TLS key", "client_ca": "TLS client authority"}
+    gone: dict[str, Any] = {name: Path("/nowhere.pem")}
     with pytest.raises(ConfigError) as caught:
-        tls.make_context(replace(files, **{name: Path("/nowhere.pem")}))
+        tls.make_context(replace(files, **gone))
     assert str(caught.value).startswith(f"{uses[name]} /nowhere.pem: ")
