@@ -32,6 +32,7 @@ OF_A_SUBJECT = {
     "cli/test_golden_output.py": "what commands print, each in every format",
     "client/test_words.py": "what the client says of mistakes",
     "cli/test_recipes.py": "recipes, through every command that reads one",
+    "fleet/changes/test_golden_breaks.py": "all that judges a change, on series of many shapes",
     "fleet/pages/test_golden_reports.py": "all forms of reports, digests and pages of jobs, of one fleet",
     "fleet/simulation/test_golden_fleet.py": "pages and report of one simulated fleet",
     "fleet/pages/test_zoom.py": "the script templates/zoom.js, in a browser",
