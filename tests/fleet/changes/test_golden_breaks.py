@@ -14,7 +14,7 @@ from ofu_exporter.fleet.changes.survey import OfuSeries, survey
 
 COUNTS = (9, 14, 25, 48, 52, 90, 150)
 SHAPES: dict[str, Callable[[float], float]] = {
-    "flat": lambda part: 0.0,
+    "flat": lambda part: 0.0 * part,
     "fell": lambda part: -0.6 * (part >= 0.6),
     "rose a little": lambda part: 0.12 * (part >= 0.4),
     "a hole": lambda part: -0.5 * (0.5 <= part < 0.75),
