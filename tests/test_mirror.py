@@ -30,6 +30,7 @@ OF_THE_PROJECT = {
 """Tests at the top that are about no file of the package."""
 OF_A_SUBJECT = {
     "cli/test_golden_output.py": "what commands print, each in every format",
+    "cli/test_words.py": "what commands say of options that cannot be used",
     "client/test_words.py": "what the client says of mistakes",
     "cli/test_recipes.py": "recipes, through every command that reads one",
     "fleet/changes/test_golden_breaks.py": "all that judges a change, on series of many shapes",

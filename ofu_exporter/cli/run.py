@@ -143,8 +143,13 @@ def _made_month(output: Path | None) -> APIRouter | None:
 
 
 def _preset(flags: Mapping[str, Any]) -> SettingsLayer:
-    """What the flags do not say: a simulated node where they ask for one, otherwise the recording."""
-    if flags.get("source") not in (None, "replay"):
+    """What the flags do not say: a simulated node where they ask for one, otherwise the recording.
+
+    Raises UsageError for a source that measures: the demo says that it measures no GPU.
+    """
+    if flags.get("source") not in (None, "replay", "simulate"):
+        raise click.UsageError("a demo measures no GPU: --source is replay or simulate")
+    if flags.get("source") == "simulate":
         return SIMULATED
     of_simulation = option_models()["source", "simulate"].model_fields
     is_simulated = any(flags.get(name) is not None for name in of_simulation)
