@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
 _USUAL_TARGETS = {f"{side}_proj" for side in ("q", "k", "v", "o", "gate", "up", "down")}
-"""Layers whose adapters the agent counts by their names; beside others it counts those of all layers."""
+_TARGETS_OF_MAMBA = {"in_proj", "x_proj", "dt_proj"}
+"""Layers whose adapters the agent counts by their names. Without a name it counts those of all that are usual."""
 
 
 class OfuCallback(OfuReporting, TrainerCallback):
@@ -144,9 +145,9 @@ def _adapters(model: Any) -> dict[str, object]:
         return {}
     modules = model.named_modules()
     adapted = {name.rpartition(".")[2] for name, each in modules if hasattr(each, "lora_A")}
-    usual = sorted(adapted) if adapted <= _USUAL_TARGETS else []
+    named = sorted(adapted if adapted <= _USUAL_TARGETS else adapted & _TARGETS_OF_MAMBA)
     rank = max(getattr(each, "r", None) or 1 for each in settings.values())
-    return {"lora_rank": rank, **({"lora_targets": usual} if usual else {})}
+    return {"lora_rank": rank, **({"lora_targets": named} if named else {})}
 
 
 def _ranks_of_a_batch(args: Any, model: Any, counted: str) -> int:

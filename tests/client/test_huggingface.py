@@ -98,6 +98,22 @@ def test_adapters_that_alone_are_trained_are_told(beside: list[str] | str, tmp_p
     assert 4 <= flops_per_token(model) / flops_per_token(model.model_copy(update=FORWARD)) * 2 < 6
 
 
+def test_adapters_beside_the_layers_of_mamba_and_prompts_that_have_no_rank() -> None:
+    library("transformers")
+    from ofu_exporter.client.huggingface import _adapters
+
+    adapted = SimpleNamespace(lora_A=None)
+    layers = [(f"layers.0.mixer.{name}", adapted) for name in ("x_proj", "in_proj", "out_proj")]
+    mamba = SimpleNamespace(
+        peft_config={"default": SimpleNamespace(r=8), "other": SimpleNamespace(r=4)},
+        named_modules=lambda: [("embeddings", adapted), ("norm", None), *layers],
+    )
+    assert _adapters(mamba) == {"lora_rank": 8, "lora_targets": ["in_proj", "x_proj"]}
+    mamba.named_modules, mamba.peft_config = (lambda: []), {"default": SimpleNamespace(r=None)}
+    assert _adapters(mamba) == {"lora_rank": 1}
+    assert _adapters(SimpleNamespace()) == {}
+
+
 def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:
     with report_agent() as agent:
         trainer = train(agent, tmp_path, {"model_flops_per_step": 1e9, "every": 1e-4})

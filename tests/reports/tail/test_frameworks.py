@@ -308,6 +308,15 @@ def test_tokens_of_the_trainer_are_those_since_the_line_before() -> None:
     assert {call.step for call in calls} == {None}
 
 
+@every(["", ", 'num_input_tokens_seen': 696000"])
+def test_lines_of_ms_swift_have_steps_and_need_no_tokens(tokens: str) -> None:
+    """4.6 (`add_train_message`)."""
+    steps_of = ", 'global_step/max_steps': '{n}/100', 'elapsed_time': '1m 4s'"
+    log, calls = followed(lambda n: trainer(tokens + steps_of.format(n=n)))
+    assert [call.step for call in calls] == [*range(1, STEPS + 1)]
+    assert not log.said
+
+
 @every(["eval_runtime': '9.5'", "eval_runtime': 9.5", "eval_code_runtime': '9.5'"])
 def test_an_evaluation_of_the_trainer_is_in_no_rate(runtime: str) -> None:
     """As transformers 5.24 prints it, and 4; several sets of data have a line each. The step takes 12 s, as ever."""
