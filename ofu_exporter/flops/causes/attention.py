@@ -47,17 +47,22 @@ def attention_omitted(step: CountedStep) -> CountedStep:
     return step.edited(without(Part.CORE))
 
 
-def _attends_in_windows(step: CountedStep) -> bool:
+def attends_in_windows(step: CountedStep) -> bool:
     return any(
         isinstance(layer.mixer, GroupedAttention) and layer.mixer.window
         for layer in layers_of(step)
     )
 
 
-@miscount(1.5, _attends_in_windows, COUNTED)
+def without_windows(step: CountedStep) -> CountedStep:
+    """The step with every layer attending to the whole sequence."""
+    return step.edited(lambda term: replace(term, extent=replace(term.extent, window=None)))
+
+
+@miscount(1.5, attends_in_windows, COUNTED)
 def sliding_window_ignored(step: CountedStep) -> CountedStep:
     """Layers attend in a sliding window, and the count takes the whole sequence."""
-    return step.edited(lambda term: replace(term, extent=replace(term.extent, window=None)))
+    return without_windows(step)
 
 
 def _latent(layer: Layer, _: Decoder, **changed: object) -> Layer:

@@ -20,6 +20,7 @@ from ofu_exporter.flops.causes import (
     layers_of,
     miscount,
 )
+from ofu_exporter.flops.causes.attention import attends_in_windows, without_windows
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
 from ofu_exporter.flops.shapes import Decoder, Experts, Layer, Mlp
@@ -128,11 +129,24 @@ def head_dim_from_hidden(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(evidence, miscount=lambda step: each_layer(step, narrow))
 
 
-@_in_layers(2.5)
-def gating_miscounted(layer: Layer, _: Decoder) -> Layer:
-    """Feed-forward blocks are counted with a matrix too many or too few."""
+def _other_gating(layer: Layer, _: Decoder) -> Layer:
     block = layer.feed_forward
     return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
+
+
+@cause(2.5, needs=("config",))
+def gating_miscounted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Feed-forward blocks are counted with a matrix too many or too few."""
+    if not any(layer.feed_forward for layer in layers_of(facts.step)):
+        return
+    change = partial(each_layer, change=_other_gating)
+    yield Hypothesis(miscount=change)
+    if facts.step and attends_in_windows(facts.step):  # GeGLU in Megatron-Bridge 0.3
+        yield Hypothesis(
+            f"{gating_miscounted.meaning}, and windows as the whole sequence",
+            miscount=lambda step: without_windows(change(step)),
+            says={"cores": "are counted"},
+        )
 
 
 def _of_4h(layer: Layer, shape: Decoder) -> Layer:
