@@ -25,8 +25,10 @@ VOCABULARIES: Mapping[str, tuple[int, ...]] = {
 }
 """The vocabularies that the formulas of an architecture have as constants."""
 OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
-AUTOMODEL = ("GPT2", "GPTNeoX", "GPTJ", "Llama", "Qwen2", "Qwen3", "Glm4", "Nemotron")
-"""Dense decoders of AutoModel's table, by the first part of the architecture's name."""
+AUTOMODEL = ("GPT2LMHeadModel", "GPTNeoX", "GPTJ", "Llama", "Qwen2", "Qwen3", "Glm4", "Nemotron")
+FAILS = ("Bloom", "Falcon", "Mpt", "OPT")
+"""Dense decoders that AutoModel has formulas for, and whose configurations lack a field of the default one, by the
+first part of the architecture's name."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
@@ -44,10 +46,7 @@ def _is_default(model: Model, shape: Decoder) -> bool:
         isinstance(layer.mixer, GroupedAttention) and isinstance(layer.feed_forward, Mlp)
         for layer in shape.layers
     )
-    return is_dense and model.architecture.partition("For")[0] not in (
-        *AUTOMODEL,
-        "GPT2LMHeadModel",
-    )
+    return is_dense and model.architecture.partition("For")[0] not in (*AUTOMODEL, *FAILS)
 
 
 def _vocabulary(model: Model, shape: Decoder) -> int:
