@@ -66,9 +66,9 @@ NeMo 2's `ProgressPrinter` prints the means of all steps since the line before, 
 FLOPs are there with the FLOPs callback only (`utils/flops_formulas.py`); the convention `nemo` has its formulas.
 """
 NEMO_AUTOMODEL = LineForm(
-    re.compile(r"\bstep (\d+) \| epoch \d+ \| loss "),
+    re.compile(r"\bstep (\d+) \| epoch \d+ \| "),
     tokens_per_second=quantity(r"\btps ([\d.]+)\(", "tps"),
-    also="/gpu) | num_label_tokens ",
+    also="/gpu)",
 )
 """NeMo AutoModel `train_ft.py: log_train_metrics`: `step 3 | epoch 0 | loss ... | tps 58000.00(7250.00/gpu) | ...`.
 
