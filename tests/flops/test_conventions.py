@@ -128,6 +128,17 @@ def test_verl_counts_two_matrices_and_the_norms_of_apertus(lengths: list[int]) -
     assert counted.model_flops_per_step == verl(of, lengths)
 
 
+def test_verl_counts_mimo_without_its_prediction_layers() -> None:
+    """`ESTIMATE_FUNC["mimo"]` of 0.9.1 returns this for 4096 and 100 tokens."""
+    of = config(
+        "qwen2.5-7b", architectures=["MiMoForCausalLM"], hidden_size=4096, intermediate_size=11008,
+        num_hidden_layers=36, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
+        vocab_size=151680, num_nextn_predict_layers=1,
+    )  # fmt: skip
+    counted = flops.count(flops.read(of), flops.packed([4096, 100]), flops.How("verl"))
+    assert counted.model_flops_per_step == 206_746_217_349_120
+
+
 def test_verl_has_no_shared_experts_in_qwen_and_every_layer_sparse() -> None:
     of = config("qwen3-30b-a3b")
     dense_first = {**of, "mlp_only_layers": [0, 1]}

@@ -20,7 +20,7 @@ from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import Decoder, Experts, Layer, grouped
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
+DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "MiMo", "Gemma3", "Apertus")
 SPARSE = ("Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
 VISION = ("Qwen2_5_VL", "Qwen3VL", "Qwen3VLMoe", "Qwen3_5", "Qwen3_5Moe")
 NARROW = ("Qwen2_5_VL", "Qwen3VL")
