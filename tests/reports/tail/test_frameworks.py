@@ -291,7 +291,8 @@ def test_fine_tuning_of_verl_states_an_mfu_and_no_time_and_says_when_a_pause_end
     assert log.tail.framework == "verl"
     assert rates(calls, "mfu") == [0.41] * (STEPS - 1)
     assert steps(calls) == [*range(2, STEPS + 1)]
-    for end in ("step:9 - val/loss:0.61", "Updated checkpoint tracker: /ckpt/latest.txt"):
+    ends = "step:9 - val/loss:0.61", '{"step": 9, "data": {"val/loss": 0.61}}'
+    for end in (*ends, "Updated checkpoint tracker: /ckpt/latest.txt"):
         log.follow("Saving checkpoint to: /ckpt", end)
         (after,) = log.follow(tuned(10))
         assert after.at - (after.start or 0.0) == STEP_SECONDS
@@ -330,6 +331,10 @@ def test_an_evaluation_of_the_trainer_is_in_no_rate(runtime: str) -> None:
     assert isinstance(after, Call)
     assert after.values == {"tokens_per_second": 58_000.0}
     assert after.start == evaluated.end
+    log.take(f"{{'eval_loss': '5.5', '{runtime}}}", after=3.0)
+    after = log.take(trainer(", 'num_input_tokens_seen': 2088000"), after=5.0)
+    assert isinstance(after, Call)
+    assert after.values == {"tokens_per_second": 696_000 / 5}, "of no time before the line before"
 
 
 def test_the_trainer_without_tokens_is_sent_to_the_callback() -> None:
