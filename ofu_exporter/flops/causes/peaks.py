@@ -197,7 +197,7 @@ def measured_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 @cause(SELDOM, needs=("gpu",), settled_by=("peak_tflops",), shown_ratio="peak over peak")
 def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
-    """The peak is that of another GPU."""
+    """The peak is that of another GPU, or one that no GPU has."""
     row = facts.row()
     if row is None:
         return
