@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import string
 import time
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,53 @@ def terminal() -> str:
     return "\n".join([*shown, page(scene(), Choice("problems"), 120, is_coloured=True)])
 
 
+def lengthened(value: Any, name: str = "") -> Any:
+    """The same with names that are longer than any column."""
+    if isinstance(value, dict):
+        return {key: lengthened(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [lengthened(each, name) for each in value]
+    is_name = name in ("name", "user", "account", "job_id", "model") and value
+    return f"{value}-{'long' * 20}" if is_name else value
+
+
+def widths() -> str:
+    """What columns there are, and how wide they become."""
+    long = NodeJson.model_validate(lengthened(node().model_dump(mode="json")))
+    one = Scene((SceneAnswer("node-1", long, age=0.2),), "its agent")
+    two = Scene((*one.answers, SceneAnswer(f"node-{'2' * 30}", long, age=99.0)), "their agents")
+    sizes = (40, 55, 75, 100, 125, 150, 200, 300, 500)
+    return "\n".join(
+        f"--- {view} {width}\n{page(each, Choice(view), width)}"
+        for view, each, width in product(VIEWS, (one, two), sizes)
+    )
+
+
+def orders() -> str:
+    """The rows of each view by each letter that sorts them, up and down, and those with a word."""
+    shown, lines = scene(), []
+    for view in VIEWS:
+        usual = [[row.subject for row in each.rows] for each in sections(shown, Choice(view))]
+        lines.append(f"--- {view}: {usual}")
+        worded = sections(shown, Choice(view, LLAMA.name.upper()))
+        lines.append(f"with a word: {[[row.subject for row in each.rows] for each in worded]}")
+        for letter, downward in product(string.ascii_lowercase, (True, False)):
+            found = sections(shown, Choice(view, "", letter, downward))
+            for names, section in zip(usual, found, strict=True):
+                order = [names.index(row.subject) for row in section.rows]
+                if order != sorted(order):
+                    lines.append(f"{letter} {downward} {section.title}: {order}")
+    return "\n".join(lines)
+
+
+def nothing() -> str:
+    """Views of nodes that know nothing yet."""
+    bare_node = node().model_copy(update={"gpus": [], "jobs": []})
+    empty = Scene((SceneAnswer("node-1", bare_node, age=0.2),), "its agent")
+    scenes = (Scene((), "nobody"), empty, Scene((SceneAnswer("n", None, GONE),), "its agent"))
+    return "\n".join(page(each, Choice(view), 80) for view, each in product(VIEWS, scenes))
+
+
 def details() -> str:
     """All that is known of each row, section by section."""
     lines = []
@@ -117,6 +166,9 @@ FORMS: dict[str, Callable[[], str]] = {
     "job-totals.txt": totals,
     "terminal.txt": terminal,
     "terminal-details.txt": details,
+    "terminal-widths.txt": widths,
+    "terminal-orders.txt": orders,
+    "terminal-nothing.txt": nothing,
     "requests.txt": requests,
     "agent-schemas.json": lambda: schemas(*ANSWERS),
 }
