@@ -51,6 +51,7 @@ OF_A_SUBJECT = {
     "flops/test_published_configs.py": "all families, on configurations that people bring",
     "flops/trace/test_independent_counts.py": "both passes of models, against another count",
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
+    "hardware/test_golden_ratings.py": "the whole table of GPUs, and names of all kinds",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
     "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
     "schedulers/test_golden_documents.py": "files and documents of all schedulers, part by part",
