@@ -59,6 +59,7 @@ OF_A_SUBJECT = {
     "simulator/test_bottlenecks.py": "bounds of bottlenecks, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
     "validation/test_golden_findings.py": "all that a validation says, of a simulated card",
+    "traces/test_golden_traces.py": "profiles of all formats, part by part, and names of kernels",
     "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",
 }
 """Tests of one subject in many files of a folder."""

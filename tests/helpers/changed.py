@@ -78,6 +78,7 @@ def outcomes(
         outcome = judged(changed)
         if outcome != usual:
             if isinstance(outcome, Mapping) and isinstance(usual, Mapping):
-                outcome = {key: each for key, each in outcome.items() if each != usual.get(key)}
+                keys = [key for key in {**usual, **outcome} if outcome.get(key) != usual.get(key)]
+                outcome = {key: outcome.get(key, "left out") for key in keys}
             lines.append(f"{said}: {outcome}"[:400])
     return "\n".join(lines).encode("ascii", "backslashreplace").decode() + "\n"
