@@ -46,6 +46,7 @@ OF_A_SUBJECT = {
     "flops/test_executed.py": "all families, against what torch executes",
     "flops/test_formulas.py": "all shapes, against the formulas written out",
     "flops/test_golden_changes.py": "all families, with each field of a configuration changed",
+    "flops/test_golden_logs.py": "all readers of logs, on lines with each number changed",
     "flops/test_golden_counts.py": "all families and conventions, count by count",
     "flops/test_parameters.py": "all families, against published parameters",
     "flops/test_published_configs.py": "all families, on configurations that people bring",
