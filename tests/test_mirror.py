@@ -60,6 +60,8 @@ OF_A_SUBJECT = {
     "serving/test_golden_answers.py": "pages, JSON and terminal of one node",
     "simulator/test_bottlenecks.py": "bounds of bottlenecks, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
+    "sources/test_codes.py": "what the codes of NVIDIA's libraries stand for",
+    "values/test_vocabulary.py": "the words of all labels, JSON and logs",
     "validation/test_golden_findings.py": "all that a validation says, of a simulated card",
     "traces/test_golden_traces.py": "profiles of all formats, part by part, and names of kernels",
     "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",

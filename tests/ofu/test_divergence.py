@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -211,8 +213,10 @@ def test_numbers_that_are_none(mfu: float, ofu: float, error: float, match: str)
 
 @pytest.mark.parametrize("value", [-0.01, math.nan, math.inf])
 def test_thresholds_that_are_none(value: float) -> None:
-    with pytest.raises(ConfigError, match="below_relative"):
-        Thresholds(below_relative=value)
+    for name in {each.name for each in fields(Thresholds)} - {"honest"}:
+        given: dict[str, Any] = {name: value}
+        with pytest.raises(ConfigError, match=f"{name}: {value!r} is not a number of 0 or more"):
+            Thresholds(**given)
     assert Thresholds(hysteresis=1).hysteresis == 1
     with pytest.raises(ConfigError, match="hysteresis: 2 is above 1"):
         Thresholds(hysteresis=2)
@@ -271,3 +275,13 @@ def test_a_clock_that_may_be_overstated_widens_only_the_lower_limit() -> None:
     assert of(0.53) is Verdict.MFU_ABOVE_OFU
     small = Compared(600 * 0.03, 600 * 0.1, 600.0, overstated_seconds=600 * 0.03)
     assert verdict(small) is Verdict.AGREE, "it is added to the points too"
+
+
+@pytest.mark.parametrize("card", ["H100-SXM5-80GB", "H100-SXM5-96GB", "H200-SXM"])
+def test_what_was_measured_on_hopper_is_what_an_honest_mfu_is_there(card: str) -> None:
+    """docs/hardware.md"""
+    for precision in ("bf16", "fp16"):
+        assert honest_ratio(card, {precision}) == (0.86, 0.97, 0.90)
+    assert honest_ratio(card, {"tf32"}) == (0.70, 1.0, 0.76)
+    assert honest_ratio(card, {"fp8"}) == honest_ratio("L4", {"bf16"}) == (0.83, 1.0, None)
+    assert honest_ratio(card, {"bf16", "fp8"}) == honest_ratio(card, None) == (0.83, 1.0, None)
