@@ -170,7 +170,7 @@ PARTS = {0.25: "quarter", 0.5: "half"}
         ("changes.md", "0 to 1.0 %, goal {:.0f} %", 100 * segments.LONG_LEVEL),
         ("changes.md", "one false alarm is at most {:.0f} %", 100 * survey.SURE_LEVEL),
         ("changes.md", "Below {} points of a kind nothing is sure", alike.ENOUGH),
-        ("changes.md", "up to {} false alarms come of each", alarms.UNKNOWN),
+        ("changes.md", "up to {} false alarms of each", alarms.UNKNOWN),
         ("changes.md", "up to an autocorrelation of {}.", alarms.ALIKE),
         ("changes.md", "{word} hours of a node", peer_hours.NODE_HOURS),
         ("changes.md", "at least {word} others are needed", peers.FEWEST_PEERS),
