@@ -26,16 +26,22 @@ CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.d
 EVERYWHERE = "a mask that depends on values was taken to let everything through"
 SPREAD_EVENLY = "what values choose (experts of tokens, patches of an image) was spread evenly: there are no values"
 FROM_LISTS = {torch.tensor, torch.as_tensor}
+GROUPED = {getattr(torch, "_grouped_mm", None), getattr(torch.nn.functional, "grouped_mm", None)}
+"""Products that torch has no shape for but in 16 bits."""
 WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 
 
-class ListsKeepValues(TorchFunctionMode):
-    """Makes tensors of lists of integers on the CPU: no operator is seen where torch makes them without values."""
+class BeforeOperators(TorchFunctionMode):
+    """Changes what no operator shows: lists of integers become tensors on the CPU, not without values; grouped products
+    run in 16 bits."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         named = dict(kwargs or {})
+        if func in GROUPED and args[0].is_meta and args[0].dtype is torch.float32:
+            halves = (each.bfloat16() for each in args[:2])
+            return func(*halves, *args[2:], **named).float()
         if func not in FROM_LISTS or not _wants_meta(named):
             return func(*args, **named)
         values = func(*args, **{**named, "device": "cpu"})
@@ -48,16 +54,16 @@ class ShapesOnly(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.notes: set[str] = set()
-        self._lists = ListsKeepValues()
+        self._before = BeforeOperators()
 
     def __enter__(self) -> ShapesOnly:
-        self._lists.__enter__()
+        self._before.__enter__()
         super().__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        self._lists.__exit__(*error)
+        self._before.__exit__(*error)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None

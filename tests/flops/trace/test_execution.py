@@ -126,6 +126,7 @@ def test_a_backward_pass_that_fails_is_said_to_be_the_backward_pass() -> None:
     assert flops.executed(Module(), (x,), backward=False).forward_flops == 0
 
 
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize(
     ("one", "other", "cost"),
     [
@@ -134,10 +135,12 @@ def test_a_backward_pass_that_fails_is_said_to_be_the_backward_pass() -> None:
         ((3, 8, 16), (3, 16, 24), 3 * 8 * 16 * 24),
     ],
 )
-def test_grouped_products(one: tuple[int, ...], other: tuple[int, ...], cost: int) -> None:
+def test_grouped_products(
+    one: tuple[int, ...], other: tuple[int, ...], cost: int, precision: Any
+) -> None:
     """Rows by their group's matrix; columns summed by group; a matrix per group."""
     with torch.device("meta"):
-        a, b = torch.empty(*one, dtype=torch.bfloat16), torch.empty(*other, dtype=torch.bfloat16)
+        a, b = torch.empty(*one, dtype=precision), torch.empty(*other, dtype=precision)
         ends = None if len(one) == 3 else torch.empty(3, dtype=torch.int32)
 
     class Grouped(torch.nn.Module):  # type: ignore[misc]
