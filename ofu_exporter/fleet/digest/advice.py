@@ -112,7 +112,7 @@ def _of_idle(row: JobRow, signs: JobSigns) -> str:
     if not signs.idle_gpus:
         return (
             f"{part}, for five minutes or longer each time. Find out what it waits for: "
-            "data, checkpoints, other ranks, or somebody at a notebook."
+            "data, checkpoints, other ranks, or somebody at a notebook; or ask for fewer GPUs."
         )
     longest = sorted(signs.idle_gpus, key=lambda gpu: (-len(signs.idle_gpus[gpu]), gpu))
     named = [

@@ -15,7 +15,6 @@ from ofu_exporter.fleet.actions.kinds import (
     by_name,
     jobs_named,
     price_of,
-    sure_regressions,
 )
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
@@ -184,32 +183,14 @@ def test_jobs_of_one_name_are_one_and_those_without_a_name_stand_alone() -> None
     assert [jobs_named(each) for each in by_name(rows)] == ["x of u, 2 jobs", "x of v", *unnamed]
 
 
-def test_a_change_that_is_not_sure_or_is_better_is_no_action() -> None:
+def test_a_change_that_is_not_sure_or_is_better_or_of_no_job_is_no_action() -> None:
     others = [
         CHANGE.model_copy(update={"sure": False}),
         CHANGE.model_copy(update={"direction": "improvement"}),
+        CHANGE.model_copy(update={"kind": "model", "labels": {"cluster": "a"}, "at": "2000"}),
     ]
     slow = SLOW.model_copy(update={"sure": False})
     assert acted(*GOOD, changes=changes_of(*others, slow=(slow,))).actions == []
-
-
-@pytest.mark.parametrize(("regained", "is_told"), [(0.3, True), (0.31, False)])
-def test_a_regression_that_is_over_is_no_action(regained: float, is_told: bool) -> None:
-    later = {"direction": "improvement", "at": "2026-11-10T00:00:00Z", "ofu_after": regained}
-    found = acted(HALVED, changes=changes_of(CHANGE, CHANGE.model_copy(update=later)))
-    assert ("regression" in {row.kind for row in found.actions}) == is_told
-
-
-def test_of_jobs_of_one_name_those_from_before_the_regression_are_not_named() -> None:
-    model = "NVIDIA H100 80GB HBM3"
-    labels = {"cluster": "a", "job_name": "train-alan", "user": "alan", "model": model}
-    jobs = [job(name, "alan", JobSums(500, 500, 200)) for name in ("before", "after")]
-    found = acted(*jobs)
-    at = found.jobs[1].begin
-    rows = [found.jobs[0].model_copy(update={"begin": "2000-01-01T00:00:00Z"}), found.jobs[1]]
-    change = CHANGE.model_copy(update={"kind": "name", "labels": labels, "at": at})
-    found = found.model_copy(update={"jobs": rows, "changes": changes_of(change)})
-    assert [(each, names) for each, names in sure_regressions(found)] == [(change, rows[1:])]
 
 
 def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ofu_exporter.fleet.digest import advice
+from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.history.fleet_history import JobSums
 from ofu_exporter.flops.causes import MfuCause, Side, causes
@@ -122,6 +123,24 @@ def test_two_causes_are_told_both_and_an_unknown_one_is_not_made_up() -> None:
         found = said(sums, verdicts=verdicts, causes={cause: 1.0})["report"]
         assert "No likeliest cause is known" in found
         assert cause not in found or cause == "none"
+
+
+@every([(40.5, "agree"), (39.5, "agree"), (45.0, None), (35.0, "insufficient_data")])
+def test_of_a_report_that_no_agent_calls_wrong_nothing_is_said(
+    mfu: float, verdict: str | None
+) -> None:
+    verdicts = {verdict: 1.0} if verdict else {}
+    assert said(JobSums(80, 80, 40, 80, mfu, 40), verdicts=verdicts) == {}
+
+
+def test_whoever_reports_nothing_is_told_what_reports_are_for() -> None:
+    silent, reporting = job("1", "ada", JobSums(80, 80, 40)), job("2", "ada", FINE)
+    assert [len(made.advice) for made in (*of(silent), *of(reporting), *of(silent, reporting))] == [
+        *(1, 0, 0)
+    ]
+    exempt = DigestConfig.model_validate({"exempt": {"users": ["ada"]}})
+    (made,) = of(silent, config=exempt)
+    assert made.advice == []
 
 
 def test_a_verdict_that_the_sums_of_the_whole_time_contradict_is_not_told() -> None:

@@ -160,6 +160,23 @@ def test_exempt_jobs_stay_in_the_totals_and_count_for_no_place_and_no_advice() -
     ]
 
 
+def test_jobs_stand_by_waste_and_those_that_are_exempt_last() -> None:
+    """Of equals, the one that held more comes first."""
+    sums = {
+        "exempt": JobSums(90, 90, 0),
+        "better": JobSums(80, 80, 40),
+        "small": JobSums(20, 20, 3),
+        "unmeasured": JobSums(50, 0, 0),
+        "none": JobSums(40, 40, 16),
+        "most": JobSums(80, 80, 10),
+    }
+    jobs = [job(name, "ada", each) for name, each in sums.items()]
+    jobs[0].names = {("notebook", "ada", "lab", "interactive", "", "slurm", ""): 3}
+    (found,) = of(*jobs, config=config(exempt={"partitions": ["interactive"]}))
+    order = ["most", "small", "unmeasured", "none", "better", "exempt"]
+    assert [each.row.job_id for each in found.jobs] == order
+
+
 def test_the_target_of_a_partition_decides_about_its_jobs_and_not_about_waste() -> None:
     plain, easy = (
         by_name(of(*three(), config=config(targets=targets)))["ada"]
