@@ -135,11 +135,11 @@ def place(rank: Rank) -> str:
 
 
 def to_do(digest: Digest) -> list[tuple[str, str]]:
-    """Jobs with advice, those with the most waste first; jobs of one name are listed once."""
-    alike: dict[tuple[str, str], list[tuple[DigestJob, str]]] = {}
+    """Jobs with advice, those with the most waste first; a user's jobs of one name in a cluster are listed once."""
+    alike: dict[tuple[str, ...], list[tuple[DigestJob, str]]] = {}
     for job in digest.jobs:
         for each in job.advice:
-            key = (job.row.job_name or title(job), each.kind)
+            key = (job.row.cluster, job.row.user, job.row.job_name or title(job), each.kind)
             alike.setdefault(key, []).append((job, each.text))
     return [(_titled(every), every[0][1]) for every in alike.values()][:MOST_ADVICE]
 

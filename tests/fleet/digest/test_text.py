@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig
+from ofu_exporter.fleet.digest.digests import DigestSource, digests
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.text import (
     file_name,
@@ -20,12 +22,13 @@ from ofu_exporter.fleet.digest.text import (
     short,
     subject,
     text,
+    to_do,
     write_digests,
 )
-from ofu_exporter.fleet.history.fleet_history import JobHistory, JobSums
-from tests.fleet.reports.test_fleet_report import job
+from ofu_exporter.fleet.history.fleet_history import ClusterJob, JobHistory, JobSums
+from tests.fleet.reports.test_fleet_report import history, job, report
 from tests.helpers.browser import BROWSER, seen, violations, with_script
-from tests.helpers.digests import HOSTILE, digest, many, of
+from tests.helpers.digests import HOSTILE, NO_SIGNS, digest, many, of
 from tests.helpers.every import every
 from tests.helpers.screenshots import LOOKS
 
@@ -88,6 +91,17 @@ def test_equal_advice_on_jobs_of_one_name_is_given_once() -> None:
     assert said.count("Usual reasons are") == 1
     assert "train-ada (and 19 more of this name): OFU 12.5%" in said
     assert "and 15 more, with less waste or exempt." in said
+
+
+def test_each_user_of_an_account_has_advice_whatever_name_the_jobs_share() -> None:
+    """And each cluster: the commands that the advice ends with differ."""
+    jobs = [job(str(n), user, JobSums(80, 80, 0, idle=80)) for n, user in enumerate(("ada", "bob"))]
+    for each, user in zip(jobs, ("ada", "bob"), strict=True):
+        each.names = {("bash", user, "lab", "gpu", "", "slurm", ""): 3}
+    jobs.append(replace(jobs[1], key=ClusterJob("b", "2")))
+    source = DigestSource(report(history(*jobs), by="account"), NO_SIGNS, "")
+    (lab,) = digests(source, "account", DigestConfig())
+    assert [who for who, _ in to_do(lab)] == ["a/0 bash", "a/1 bash", "b/2 bash"]
 
 
 def test_twelve_pieces_of_advice_are_given_and_five_in_a_few_lines() -> None:
