@@ -33,7 +33,10 @@ LARGEST_SAMPLE = 1 << 20
 def times(taken: Sequence[tuple[float, bytes]]) -> Iterator[Mapping[str, Any]]:
     """Each word that is a time: where, its unit, how often it changed, and how its lag behind our clock varies."""
     seconds = taken[-1][0] - taken[0][0]
-    for offset, (code, unit) in itertools.product(range(0, len(taken[0][1]) - 7, 8), UNITS):
+    size = min(
+        len(each) for _, each in taken
+    )  # what malloc gives may be a little more than asked for
+    for offset, (code, unit) in itertools.product(range(0, size - 7, 8), UNITS):
         words = [struct.unpack_from(code, each, offset)[0] / unit for _, each in taken]
         grown = [after - before for before, after in itertools.pairwise(words)]
         if min(grown) < 0 or not abs(sum(grown) - seconds) < TOLERANCE:
