@@ -40,6 +40,7 @@ OF_A_SUBJECT = {
     "fleet/pages/test_zoom.py": "the script templates/zoom.js, in a browser",
     "flops/causes/test_cases.py": "all causes, on reports of public threads",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
+    "flops/causes/test_golden_hypotheses.py": "all causes, on what may be known of jobs",
     "flops/causes/test_paper.py": "all causes, on the jobs of the paper",
     "flops/causes/test_recovery.py": "all causes, on jobs with known mistakes",
     "flops/test_bounds.py": "all configurations, however large what they say is",
