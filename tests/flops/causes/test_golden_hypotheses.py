@@ -11,6 +11,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Recompute
 from ofu_exporter.flops.causes import CauseFacts, causes
+from ofu_exporter.flops.explain import Observation, explain
 from tests.flops.causes import synthetic
 from tests.flops.causes.synthetic import A100, Step
 
@@ -86,3 +87,27 @@ def test_a_job_has_the_hypotheses_that_it_had(
         lines += [f"{said}: + {line}" for line in found if line not in usual]
         lines += [f"{said}: - {line.partition(':')[0]}" for line in usual if line not in found]
     golden(f"causes/{name.lower()}.txt", "\n".join(lines) + "\n")
+
+
+SEEN = [
+    Observation(mfu, ofu, error, right)
+    for mfu in (0.02, 0.2, 0.36, 0.41, 0.62, 1.3)
+    for ofu in (0.0, 0.01, 0.04, 0.3, 0.4, 0.75, 1.1, 1.3)
+    for error in (0.001, 0.03)
+    for right in (None, 0.37)
+]
+
+
+@pytest.mark.parametrize("name", ["nothing known", "a GPU", "LLAMA"])
+def test_what_is_seen_is_explained_as_it_was(name: str, golden: Callable[[str, str], None]) -> None:
+    h100 = CauseFacts(gpu=synthetic.H100, precision={"bf16": 1.0}, gpus=8, peak_flops=989.4e12)
+    facts = {"nothing known": CauseFacts(), "a GPU": h100, "LLAMA": STEPS["LLAMA"].facts()}[name]
+    lines = []
+    for seen in SEEN if name != "LLAMA" else SEEN[::5]:
+        found = explain(seen, facts)
+        fitting = [(each.cause, plain(each.misfit)) for each in found.causes[:4]]
+        told = f"{found.divergence.verdict.value} {plain(found.observed_ratio)} {fitting}"
+        rest = f"{found.tied} {len(found.untried)} {found.telling} {found.looked} {found.advice}"
+        numbers = (seen.mfu, seen.ofu, seen.standard_error, seen.right_mfu)
+        lines.append(f"{' '.join(map(plain, numbers))}: {told} {rest}")
+    golden(f"causes/{name.replace(' ', '-')}-explained.txt", "\n".join(lines) + "\n")
