@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -57,22 +58,29 @@ def test_what_is_cut_short_is_refused(
         list(members(io.StringIO(cut), "events"))
 
 
-@every(
-    [
-        "",
-        "1",
-        "nonsense",
-        "{}{}",
-        '{"a": 1}\n{"b": 2}',
-        "[1] 2",
-        '{"a": 1 "b": 2}',
-        '{"a"}',
-        '{"a": }',
-        '{"events": [1 2]}',
-    ]
-)
+CUT, NONE = "it is cut short", "it is not a JSON object or array"
+MORE = "there is text after its end: it is more than one JSON object or array"
+NO_OBJECTS = {
+    "": CUT,
+    "{": CUT,
+    '{"a"': CUT,
+    '{"a": [1': CUT,
+    '{"events": [1, ': CUT,
+    "1": NONE,
+    "nonsense": NONE,
+    "{}{}": MORE,
+    '{"a": 1}\n{"b": 2}': MORE,
+    "[1] 2": MORE,
+    '{"a": 1 "b": 2}': "'}' or ',' is missing",
+    '{"a"}': "':' is missing",
+    '{"a": }': "Expecting value",
+    '{"events": [1 2]}': "']' or ',' is missing",
+}
+
+
+@every(NO_OBJECTS)
 def test_what_is_no_object_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match=re.escape(NO_OBJECTS[text])):
         list(members(io.StringIO(text), "events"))
 
 

@@ -77,6 +77,46 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, text: str) -> No
     assert path.read_text() == text
 
 
+IMPOSSIBLE: dict[str, tuple[tuple[str, ...], Any]] = {
+    "its product has a side or a time that is not above 0": (("product", "m"), 0),
+    "its product has a side or a time that is not above 0 ": (("product", "k"), 0),
+    "its product has a side or a time that is not above 0  ": (("product", "seconds"), 0.0),
+    "its product has a side or a time that is not above 0   ": (("product", "seconds"), 1e999),
+    "it has fewer than two marks, or a mark that is not a number": (("marks",), [[0.0, 0]]),
+    "its marks are not in order": (("marks",), [[1.0, 0], [1.0, 2]]),
+    "its marks are not in order ": (("marks",), [[1.0, 2], [2.0, 1]]),
+    "its overhead is below 0 or infinite": (("tiling", "overhead_ratio"), -0.01),
+    "its overhead is below 0 or infinite ": (("tiling", "overhead_ratio"), 1e999),
+}
+
+
+@pytest.mark.parametrize("why", IMPOSSIBLE)
+def test_a_trial_that_cannot_have_been_run_is_refused(tmp_path: Path, why: str) -> None:
+    run(bench(tmp_path))
+    path = tmp_path / NAME
+    header, line, *_ = path.read_text().splitlines()
+    trial = json.loads(line)
+    (*outer, name), value = IMPOSSIBLE[why]
+    inner = trial
+    for each in outer:
+        inner = inner[each]
+    inner[name] = value
+    path.write_text(f"{header}\n{json.dumps(trial)}\n")
+    with pytest.raises(ConfigError, match=f"line 2: not a line of a validation: {why.strip()}$"):
+        storage.read(path)
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    run(bench(tmp_path))
+    path = tmp_path / NAME
+    first, *rest = path.read_text().splitlines()
+    for name, value in (("format", "ofu-recording"), ("version", 99)):
+        changed = json.dumps({**json.loads(first), name: value})
+        path.write_text("\n".join([changed, *rest, ""]))
+        with pytest.raises(ConfigError, match=r"line 1: .*: another format or version"):
+            storage.read(path)
+
+
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     run(bench(tmp_path))
     path = tmp_path / NAME
