@@ -38,6 +38,7 @@ OF_A_SUBJECT = {
     "fleet/pages/test_golden_reports.py": "all forms of reports, digests and pages of jobs, of one fleet",
     "fleet/simulation/test_golden_fleet.py": "pages and report of one simulated fleet",
     "fleet/pages/test_zoom.py": "the script templates/zoom.js, in a browser",
+    "fleet/test_words.py": "what is said of a server that does not answer as wanted",
     "flops/causes/test_cases.py": "all causes, on reports of public threads",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
     "flops/causes/test_golden_hypotheses.py": "all causes, on what may be known of jobs",
