@@ -56,6 +56,7 @@ OF_A_SUBJECT = {
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
     "hardware/test_golden_ratings.py": "the whole table of GPUs, and names of all kinds",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
+    "jobs/test_golden_summaries.py": "what is said of a job's totals, each of them changed",
     "reports/test_golden_desk.py": "the tick and the book together, on stories of jobs",
     "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
     "schedulers/test_golden_documents.py": "files and documents of all schedulers, part by part",

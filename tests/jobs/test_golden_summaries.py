@@ -1,0 +1,75 @@
+"""What is said of a job's totals, with each of them changed, and of two nodes' totals together, golden."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.jobs.summary import one_line, summary_text
+from ofu_exporter.jobs.totals import JobTotals, merged
+from tests.helpers.changed import changes
+from tests.helpers.rounding import rounded
+from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
+
+pytestmark = pytest.mark.xdist_group("shown node")
+
+JOBS = {job.name: job for job in (LLAMA, MOE, NOTEBOOK)}
+
+
+def totals(name: str) -> JobTotals:
+    found = JobBook(lambda: node_after().snapshot, "node-17").find(JOBS[name].job_id)
+    assert found is not None
+    return found
+
+
+def others(value: object) -> Iterator[object]:
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, (int, float)):
+        yield from (0, 1, 3 * value)
+    elif isinstance(value, str):
+        yield from ("", "other")
+    elif isinstance(value, list):
+        yield from ([], value[:1])
+    elif value is None:
+        yield from (1, "x", True)
+
+
+def told(document: dict[str, Any]) -> list[str]:
+    try:
+        job = JobTotals.model_validate_json(json.dumps(document))
+    except ValidationError:
+        return ["refused"]
+    return [one_line(job), *summary_text(job).splitlines()]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_changed_job_is_told_as_it_was(name: str, golden: Callable[[str, str], None]) -> None:
+    document = rounded(totals(name).model_dump(mode="json"))
+    assert isinstance(document, dict)
+    usual = told(document)
+    lines = [*usual]
+    for said, changed in changes(document, others):
+        found = told(changed)
+        if found not in (usual, ["refused"]):
+            lines.append(said)
+            compared = difflib.ndiff(usual, found)
+            lines += [f"  {line}" for line in compared if line[:1] == "+"]
+    golden(f"summaries/{name}.txt", "\n".join(lines) + "\n")
+
+
+def test_the_totals_of_two_nodes_are_added_as_they_were(golden: Callable[[str, str], None]) -> None:
+    lines = []
+    for name in JOBS:
+        one = totals(name)
+        other = one.model_copy(update={"node": "node-18"})
+        both = merged([one, other])
+        lines += [name, one_line(both), summary_text(both)]
+        lines.append(json.dumps(rounded(both.model_dump(mode="json", exclude_none=True)))[:4000])
+    golden("summaries/merged.txt", "\n".join(lines) + "\n")
