@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -82,3 +83,32 @@ def outcomes(
                 outcome = {key: outcome.get(key, "left out") for key in keys}
             lines.append(f"{said}: {outcome}"[:400])
     return "\n".join(lines).encode("ascii", "backslashreplace").decode() + "\n"
+
+
+def near(value: object) -> Iterator[object]:
+    """Other values of a result: nothing, little, much, not known."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, (int, float)):
+        yield from (0, 1, 3 * value, None)
+    elif isinstance(value, str):
+        yield "other"
+    elif isinstance(value, list):
+        yield []
+    elif value is None:
+        yield from (1, "x", True)
+
+
+def lines_that_differ(
+    document: Mapping[str, Any], told: Callable[[dict[str, Any]], list[str] | None]
+) -> str:
+    """The lines of a text that are others with each value changed; None is told of what cannot be."""
+    before, lines = told(dict(document)), []
+    assert before
+    for said, changed in changes(document, near):
+        found = told(changed)
+        if found not in (before, None) and not said.endswith(" gone"):
+            compared = difflib.unified_diff(before, found or [], n=0, lineterm="")
+            added = [each for each in compared if each[:1] == "+" and each[:3] != "+++"]
+            lines += [said, *(f"  {each}" for each in added)]
+    return "\n".join(lines) + "\n"
