@@ -20,6 +20,18 @@ from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 pytestmark = pytest.mark.xdist_group("shown node")
 
 JOBS = {job.name: job for job in (LLAMA, MOE, NOTEBOOK)}
+SERVED = [
+    {
+        "served_model": "llama",
+        "seconds": 14000.0,
+        "tokens": {"prompt": 9e8, "generation": 2e7},
+        "requests": 1234.0,
+        "forward_seconds": {"decode": 9000.0},
+        "moved_bytes": {"read": 2e16, "write": 1e15},
+        "flops": 3e18,
+    },
+    {"served_model": "", "seconds": 100.0, "tokens": {"prompt": 0.0}, "requests": 3.0},
+]
 
 
 def totals(name: str) -> JobTotals:
@@ -62,6 +74,20 @@ def test_a_changed_job_is_told_as_it_was(name: str, golden: Callable[[str, str],
             compared = difflib.ndiff(usual, found)
             lines += [f"  {line}" for line in compared if line[:1] == "+"]
     golden(f"summaries/{name}.txt", "\n".join(lines) + "\n")
+
+
+def test_a_job_that_serves_is_told_as_it_was(golden: Callable[[str, str], None]) -> None:
+    document = rounded(totals("llama-8b-train").model_dump(mode="json"))
+    assert isinstance(document, dict)
+
+    def told_with(changed: dict[str, Any]) -> list[str]:
+        return told({**document, **changed})
+
+    lines = told_with({"served": SERVED})
+    for said, changed in changes({"served": SERVED}, others):
+        if (found := told_with(changed)) not in (lines, ["refused"]):
+            lines += [said, *(f"  {line}" for line in found if line not in lines)]
+    golden("summaries/serving.txt", "\n".join(lines) + "\n")
 
 
 def test_the_totals_of_two_nodes_are_added_as_they_were(golden: Callable[[str, str], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.terminal.details import gpu_details
+from ofu_exporter.terminal.details import _date, gpu_details
 from ofu_exporter.terminal.gpu_rows import gpu_rows, node_rows
 from ofu_exporter.terminal.job_rows import idle_rows, job_rows, jobs_of, user_rows
 from tests.helpers.scenes import many_nodes, one_node
@@ -30,3 +30,8 @@ def test_of_a_gpu_that_was_never_observed_it_is_said() -> None:
     )
     rows = dict(gpu_details("node-17", answer.node, gpu, [], None))
     assert rows["OFU in all"] == "nothing was observed"
+
+
+def test_a_time_that_no_calendar_has_is_told_as_a_number() -> None:
+    assert _date(1e300) == "Unix time 1e+300"
+    assert _date(0.0).startswith(("1970-01-01", "1969-12-31"))
