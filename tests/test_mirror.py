@@ -62,6 +62,7 @@ OF_A_SUBJECT = {
     "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
     "schedulers/test_golden_documents.py": "files and documents of all schedulers, part by part",
     "serving/test_golden_answers.py": "pages, JSON and terminal of one node",
+    "serving/pages/test_golden_edges.py": "the status page, with each value of a node changed",
     "simulator/test_bottlenecks.py": "bounds of bottlenecks, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
     "sources/test_codes.py": "what the codes of NVIDIA's libraries stand for",
