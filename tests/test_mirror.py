@@ -36,6 +36,7 @@ OF_A_SUBJECT = {
     "cli/test_recipes.py": "recipes, through every command that reads one",
     "fleet/changes/test_golden_breaks.py": "all that judges a change, on series of many shapes",
     "fleet/pages/test_golden_edges.py": "texts of all reports, with each of their numbers changed",
+    "fleet/digest/test_lines.py": "lines of a digest that are there for some jobs alone",
     "fleet/pages/test_golden_reports.py": "all forms of reports, digests and pages of jobs, of one fleet",
     "fleet/simulation/test_golden_fleet.py": "pages and report of one simulated fleet",
     "fleet/pages/test_zoom.py": "the script templates/zoom.js, in a browser",
