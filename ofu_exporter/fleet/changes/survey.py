@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ofu_exporter.fleet.changes.alarms import most_false
 from ofu_exporter.fleet.changes.alike import Likeness
-from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.point import IDLE_OFU, OfuPoint
 from ofu_exporter.fleet.changes.segments import Break, breaks, learned
 from ofu_exporter.fleet.changes_result import SeriesKind
 
@@ -48,7 +48,11 @@ class LevelChange:
 
     @property
     def lost_gpu_hours(self) -> float:
-        """GPU-hours that the work since then took more than at the level before; below 0, GPU-hours that it saved."""
+        """GPU-hours that the work since then took more than at the level before; below 0, GPU-hours that it saved. It
+        saved none where there was no work before, but for what the first and last point of that time have of it."""
+        inner = self.before[1:-1]
+        if 2 * sum(each.value < IDLE_OFU for each in inner) > len(inner):
+            return 0.0
         return sum(each.gpu_hours for each in self.after) * (1 - self.level.factor)
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, SURE_LEVEL, OfuSeries, holm, survey
+from ofu_exporter.fleet.changes.survey import (
+    FEWEST_POINTS,
+    SURE_LEVEL,
+    LevelChange,
+    OfuSeries,
+    holm,
+    survey,
+)
 from tests.bench.changes import fleet_of, possible_in_quiet
 
 LEAST = 1.1
@@ -108,6 +116,24 @@ def test_a_change_names_the_jobs_beside_it_and_its_cost() -> None:
 def test_what_got_faster_saved_gpu_hours() -> None:
     (change,) = survey([series("mended", 20, 1, 2.5)], LEAST).changes
     assert change.lost_gpu_hours == pytest.approx(-48 * 1.5, rel=0.15)
+
+
+@pytest.mark.parametrize("pause", [(0.2, 0, 0, 0.1), (0,) * 9])
+def test_work_that_goes_on_after_a_pause_saved_none(pause: tuple[float, ...]) -> None:
+    """At the OFU of the pause, of which some minutes may be work, it would have taken forever."""
+    whole = series("paused", 40, 1)
+    end = 20 + len(pause)
+    paused = zip(whole.points[20:end], pause, strict=True)
+    rests = [replace(each, value=0.4 * value) for each, value in paused]
+    points = (*whole.points[:20], *rests, *whole.points[end:])
+    fell, rose = sorted(survey([replace(whole, points=points)], LEAST).changes, key=_place)
+    assert fell.lost_gpu_hours == pytest.approx(16 * len(pause), rel=0.2)
+    assert rose.level.factor > 5
+    assert rose.lost_gpu_hours == 0.0
+
+
+def _place(change: LevelChange) -> int:
+    return change.level.index
 
 
 def test_series_of_too_few_points_are_counted() -> None:
