@@ -53,8 +53,8 @@ jobs:
      crashes: {every: 1h, pause: 3m, start: 2m, again: 5m}}
   - {name: serving, users: [eve], mig: 3g.40gb, gpus: 1, ofu: 0.2, work: inference,
      serves: {model: chat, tokens: {prompt: 100, generation: 30}, memory: 0.8}}
-  - {name: whole, users: [marie], nodes: [n2], ofu: 0.3, start: 5h}
-  - {name: notebook, users: [alan], gpus: 1, work: idle}
+  - {name: whole, users: [marie], nodes: [n2], count: 1, ofu: 0.3, start: 5h}
+  - {name: notebook, users: [alan], gpus: 1, work: idle, ofu: null, mfu: null, report: null, serves: null}
 faults:
   - {fault: gpu_lost, nodes: [n1], gpus: [3], at: 2h, lasts: 30m}
   - {fault: clock_limit, nodes: ["n1..2"], clock_mhz: 900, at: 3h}

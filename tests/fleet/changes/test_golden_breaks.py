@@ -8,6 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from ofu_exporter.fleet.changes.alike import Likeness
+from ofu_exporter.fleet.changes.peers import (
+    PeerGroup,
+    PeerHours,
+    Place,
+    compare_peers,
+    polished,
+)
 from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
 from ofu_exporter.fleet.changes.segments import breaks, learned
 from ofu_exporter.fleet.changes.survey import OfuSeries, survey
@@ -101,3 +108,36 @@ def test_all_of_them_are_surveyed_together_as_they_were(
     known = [f"{numbers(each.value)} {each.points} {each.series}" for each in likeness]
     summary = f"{found.tested} {numbers(found.expected_false)} {found.smaller} {known}"
     golden("breaks/survey.txt", "\n".join([*lines, summary]) + "\n")
+
+
+def test_who_is_slower_than_its_peers_is_as_it_was(golden: Callable[[str, str], None]) -> None:
+    """Four nodes of four GPUs, of which one node and one GPU are slow, in six jobs."""
+    hours, scatter = PeerHours(), iter(noise(8000, 3, 0.2))
+    for hour in range(40):
+        for job in range(6):
+            values = {
+                Place("a", f"n{node}", str(gpu), f"GPU-{node}{gpu}"): 0.4
+                * math.exp(0.02 * next(scatter) - 0.1 * (node == 2) - 0.2 * (node == gpu == 1))
+                for node in range(4)
+                for gpu in range(4)
+                if (node + job + hour // 8) % 3 and (node + gpu + job) % 5
+            }
+            hours.add(PeerGroup("a", str(job), "H100"), values)
+    lines = []
+    for of, deviations in (("gpu", hours.gpus), ("node", hours.nodes)):
+        found = compare_peers(deviations, "ofu", "gpu" if of == "gpu" else "node")
+        lines.append(
+            f"{of}: {found.row.count} {found.row.too_few_hours} {numbers(found.row.spread)}"
+        )
+        for row in found.slow:
+            told = numbers(row.slower, row.slower_low, row.slower_high, row.chance)
+            lines.append(f"  {row.node} {row.gpu} {row.sure} {row.hours} {row.jobs}: {told}")
+        means = {
+            group: {place: each.mean for place, each in sums.items()}
+            for group, sums in deviations.items()
+        }
+        effects, rest = polished(means)
+        for place, effect in sorted(effects.items()):
+            left = [round(each, 9) + 0.0 for each in (effect, *rest[place])]
+            lines.append(f"  {place.node} {place.gpu}: {numbers(*left)}")
+    golden("breaks/peers.txt", "\n".join(lines) + "\n")
