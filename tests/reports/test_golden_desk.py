@@ -15,6 +15,8 @@ from tests.helpers.desk import OFU, WITHOUT_NOISE, Desk
 from tests.helpers.node import EPOCH
 
 STEPS = 14
+NOISE = 1e-9
+"""What is below it is of rounding."""
 
 
 class Dice:
@@ -45,9 +47,9 @@ def plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):
-        return (
-            f"EPOCH{value - EPOCH:+.7g}" if EPOCH / 2 < value < 2 * EPOCH else float(f"{value:.7g}")
-        )
+        if EPOCH / 2 < value < 2 * EPOCH:
+            return f"EPOCH{value - EPOCH:+.7g}"
+        return float(f"{value:.7g}") if abs(value) > NOISE else 0.0
     if isinstance(value, dict):
         return {str(plain(key)): plain(each) for key, each in value.items()}
     if (named := fields_of(value)) is not None:
