@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 pytestmark = pytest.mark.xdist_group("shown node")
 
 JOBS = {job.name: job for job in (LLAMA, MOE, NOTEBOOK)}
+VERDICTS = ("agree", "mfu_above_ofu", "mfu_below_ofu", "insufficient_data")
 SERVED = [
     {
         "served_model": "llama",
@@ -88,6 +90,17 @@ def test_a_job_that_serves_is_told_as_it_was(golden: Callable[[str, str], None])
         if (found := told_with(changed)) not in (lines, ["refused"]):
             lines += [said, *(f"  {line}" for line in found if line not in lines)]
     golden("summaries/serving.txt", "\n".join(lines) + "\n")
+
+
+def test_each_verdict_is_told_as_it_was(golden: Callable[[str, str], None]) -> None:
+    document = rounded(totals("llama-8b-train").model_dump(mode="json"))
+    assert isinstance(document, dict)
+    reported, lines = document["reported"], []
+    for verdict, seconds in product(VERDICTS, (0.0, 20.0, 4000.0)):
+        sums = {"mfu_seconds": 0.3 * seconds, "gpu_seconds": seconds, "verdict": verdict}
+        changed = {**document, "reported": {**reported, **sums}}
+        lines += [f"{verdict} {seconds:g}: {line}" for line in told(changed) if "MFU" in line]
+    golden("summaries/verdicts.txt", "\n".join(lines) + "\n")
 
 
 def test_the_totals_of_two_nodes_are_added_as_they_were(golden: Callable[[str, str], None]) -> None:

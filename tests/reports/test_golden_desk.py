@@ -42,14 +42,18 @@ def fields_of(value: object) -> dict[str, Any] | None:
     return dict(value.model_dump()) if hasattr(value, "model_dump") else None
 
 
+def number(value: float) -> float | str:
+    if EPOCH / 2 < value < 2 * EPOCH:
+        return f"EPOCH{value - EPOCH:+.7g}"
+    return float(f"{value:.7g}") if abs(value) > NOISE else 0.0
+
+
 def plain(value: object) -> Any:
     """What is shown, without what is not known; of a long list its length and its end."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):
-        if EPOCH / 2 < value < 2 * EPOCH:
-            return f"EPOCH{value - EPOCH:+.7g}"
-        return float(f"{value:.7g}") if abs(value) > NOISE else 0.0
+        return number(value)
     if isinstance(value, dict):
         return {str(plain(key)): plain(each) for key, each in value.items()}
     if (named := fields_of(value)) is not None:
