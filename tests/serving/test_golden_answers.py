@@ -68,19 +68,30 @@ def terminal() -> str:
     return "\n".join([*shown, page(scene(), Choice("problems"), 120, is_coloured=True)])
 
 
+def resting() -> NodeJson:
+    """The node while two of its jobs compute nothing."""
+    idle = {1: 900.0, 2: 3600.0, 4: 90.0}
+    whole = node()
+    gpus = [
+        gpu.model_copy(update={"idle_seconds": idle.get(place, gpu.idle_seconds)})
+        for place, gpu in enumerate(whole.gpus)
+    ]
+    return whole.model_copy(update={"gpus": gpus})
+
+
 def lengthened(value: Any, name: str = "") -> Any:
     """The same with names that are longer than any column."""
     if isinstance(value, dict):
         return {key: lengthened(each, key) for key, each in value.items()}
     if isinstance(value, list):
         return [lengthened(each, name) for each in value]
-    is_name = name in ("name", "user", "account", "job_id", "model") and value
+    is_name = name in ("name", "user", "account", "job_id", "jobs", "job_name") and value
     return f"{value}-{'long' * 20}" if is_name else value
 
 
 def widths() -> str:
     """What columns there are, and how wide they become."""
-    long = NodeJson.model_validate(lengthened(node().model_dump(mode="json")))
+    long = NodeJson.model_validate(lengthened(resting().model_dump(mode="json")))
     one = Scene((SceneAnswer("node-1", long, age=0.2),), "its agent")
     two = Scene((*one.answers, SceneAnswer(f"node-{'2' * 30}", long, age=99.0)), "their agents")
     sizes = (40, 55, 75, 100, 125, 150, 200, 300, 500)
@@ -92,7 +103,8 @@ def widths() -> str:
 
 def orders() -> str:
     """The rows of each view by each letter that sorts them, up and down, and those with a word."""
-    shown, lines = scene(), []
+    answers = [SceneAnswer(f"node-{n}", resting(), age=1.4 + n) for n in (1, 2)]
+    shown, lines = Scene((*answers, SceneAnswer("node-3", None, GONE)), "their agents"), []
     for view in VIEWS:
         usual = [[row.subject for row in each.rows] for each in sections(shown, Choice(view))]
         lines.append(f"--- {view}: {usual}")

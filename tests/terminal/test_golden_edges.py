@@ -14,7 +14,7 @@ from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.views import VIEWS, Choice, page, sections
 from tests.helpers.changed import lines_that_differ
-from tests.serving.test_golden_answers import node
+from tests.serving.test_golden_answers import resting
 
 pytestmark = pytest.mark.xdist_group("shown node")
 
@@ -30,8 +30,8 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def printed() -> dict[str, Any]:
     """A node with a GPU and two jobs."""
-    whole = node().model_dump(mode="json")
-    return {**whole, "gpus": whole["gpus"][:1], "jobs": whole["jobs"][:2]}
+    whole = resting().model_dump(mode="json")
+    return {**whole, "gpus": whole["gpus"][1:2], "jobs": whole["jobs"][:2]}
 
 
 def shown(made: NodeJson) -> list[str]:
