@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from enum import Enum
+from enum import Enum, Flag
 
 import ofu_exporter
 
@@ -18,6 +18,7 @@ def kinds() -> Iterator[type[Enum]]:
             continue
         for value in vars(importlib.import_module(module.name)).values():
             is_kind = isinstance(value, type) and issubclass(value, Enum)
+            is_kind = is_kind and not issubclass(value, Flag)  # whose numbers are no words
             if is_kind and value.__module__ == module.name and list(value):
                 yield value
 
