@@ -272,7 +272,7 @@ def test_an_assistant_is_told_no_forged_line(places: Places) -> None:
 
 
 def test_a_log_and_a_page_of_an_agent_hold_no_forged_line(places: Places) -> None:
-    agent = Agent(["demo", *measured("")(places)[1:], "--listen", "127.0.0.1:0"])
+    agent = Agent([*measured("run")(places), "--listen", "127.0.0.1:0"])
     try:
         until(lambda: SEEN in agent.get("/")[1])
         harmless(agent.get("/")[1], "html")
