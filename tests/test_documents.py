@@ -26,6 +26,8 @@ from ofu_exporter.values.gpu import Gpu
 from tests.flops.test_recipes import RECIPE
 from tests.helpers.changed import outcomes, wronged
 
+pytestmark = pytest.mark.slow
+
 PYDANTICS = re.compile(
     r"((?:Input|String|List|Tuple|Dictionary|Value) should|Field required|Extra inputs|Unable to) ?.*"
 )

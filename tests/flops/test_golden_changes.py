@@ -15,6 +15,8 @@ from tests.flops.executions import recorded
 from tests.flops.families import test_deepseek_v4, test_multimodal, test_nas
 from tests.helpers.changed import outcomes
 
+pytestmark = pytest.mark.slow
+
 OF_SEVERAL_STREAMS = ("qwen_image", "vision_language", "wan")
 OWN = {
     "kimi": test_multimodal.KIMI,

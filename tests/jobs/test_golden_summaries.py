@@ -18,7 +18,7 @@ from tests.helpers.changed import changes
 from tests.helpers.rounding import rounded
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 
-pytestmark = pytest.mark.xdist_group("shown node")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shown node")]
 
 JOBS = {job.name: job for job in (LLAMA, MOE, NOTEBOOK)}
 VERDICTS = ("agree", "mfu_above_ofu", "mfu_below_ofu", "insufficient_data")

@@ -14,6 +14,8 @@ from ofu_exporter.values.job import Job
 from tests.helpers.desk import OFU, WITHOUT_NOISE, Desk
 from tests.helpers.node import EPOCH
 
+pytestmark = pytest.mark.slow
+
 STEPS = 14
 NOISE = 1e-9
 """What is below it is of rounding."""

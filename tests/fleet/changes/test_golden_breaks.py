@@ -19,6 +19,8 @@ from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
 from ofu_exporter.fleet.changes.segments import breaks, learned
 from ofu_exporter.fleet.changes.survey import OfuSeries, survey
 
+pytestmark = pytest.mark.slow
+
 COUNTS = (9, 14, 25, 48, 52, 90, 150)
 SHAPES: dict[str, Callable[[float], float]] = {
     "flat": lambda part: 0.0 * part,

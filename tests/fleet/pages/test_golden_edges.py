@@ -22,6 +22,8 @@ from tests.fleet.pages.test_golden_reports import of_ada, story, whole
 from tests.helpers.changed import lines_that_differ
 from tests.helpers.rounding import rounded
 
+pytestmark = pytest.mark.slow
+
 
 def report(made: Any) -> str:
     return report_text.document(made, None, 5).plain()

@@ -24,7 +24,7 @@ from tests.helpers.shown_node import LINES, LLAMA, MOE, node_after
 from tests.jobs.test_golden_summaries import SERVED
 from tests.terminal.test_golden_edges import printed
 
-pytestmark = pytest.mark.xdist_group("shown node")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shown node")]
 
 
 @pytest.fixture(autouse=True)
