@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -176,6 +177,16 @@ def generated(request: pytest.FixtureRequest, regenerate: bool) -> Callable[[Pat
 def golden(generated: Callable[[Path, str], None]) -> Callable[[str, str], None]:
     """The same of a file of tests/golden/."""
     return lambda name, text: generated(Path(__file__).parent / "golden" / name, text)
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Shows times as a machine in UTC does."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture

@@ -244,9 +244,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def said(line: str, folder: Path) -> str:
+def said(line: str, folder: Path, notes: Path) -> str:
+    """`notes` is where a terminal session notes which short names of GPUs it was told of."""
     words = [LLAMA if word == "CONFIG" else word for word in shlex.split(line)]
-    done = call(*(word.replace("EMPTY", str(folder)) for word in words))
+    env = {"XDG_RUNTIME_DIR": str(notes)}
+    done = call(*(word.replace("EMPTY", str(folder)) for word in words), env=env)
     text = f"{done.stdout}{done.stderr}".replace(str(folder), "EMPTY").replace(LLAMA, "CONFIG")
     text = OTHERS_WORDS.sub("(in the words of a library)", text)
     usage = [each for each in text.splitlines() if not each.startswith(("Usage:", "Try '"))]
@@ -257,11 +259,17 @@ def said(line: str, folder: Path) -> str:
     "command", dict.fromkeys(line.split()[0] for line in REFUSED.split("\n") if line)
 )
 def test_what_cannot_be_used_is_refused_in_the_same_words(
-    command: str, folder: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    folder: Path,
+    tmp_path: Path,
+    golden: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder)
     lines = [line for line in REFUSED.split("\n") if line.split()[:1] == [command]]
-    golden(f"words/{command}.txt", "".join(f"{line}\n{said(line, folder)}" for line in lines))
+    golden(
+        f"words/{command}.txt", "".join(f"{line}\n{said(line, folder, tmp_path)}" for line in lines)
+    )
 
 
 def read(kind: object, text: str) -> str:

@@ -186,13 +186,7 @@ FORMS: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.usefixtures("in_utc")
 @pytest.mark.parametrize("name", FORMS)
-def test_an_answer_is_as_it_was(
-    name: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
-        text = FORMS[name]()
-    time.tzset()
-    golden(name, text.replace(__version__, "VERSION"))
+def test_an_answer_is_as_it_was(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(name, FORMS[name]().replace(__version__, "VERSION"))

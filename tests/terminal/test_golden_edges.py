@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,16 +15,7 @@ from ofu_exporter.terminal.views import VIEWS, Choice, page, sections
 from tests.helpers.changed import lines_that_differ
 from tests.serving.test_golden_answers import resting
 
-pytestmark = pytest.mark.xdist_group("shown node")
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = [pytest.mark.usefixtures("in_utc"), pytest.mark.xdist_group("shown node")]
 
 
 def printed() -> dict[str, Any]:

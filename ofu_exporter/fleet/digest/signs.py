@@ -19,7 +19,15 @@ from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.answers import job_of
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobHistory
-from ofu_exporter.fleet.history.queries import GPU, HAS, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
+from ofu_exporter.fleet.history.queries import (
+    GPU,
+    JOB,
+    LOOKS,
+    RAW_OFU,
+    WITHIN,
+    Quantity,
+    held_since,
+)
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
 from ofu_exporter.fleet.reports.job_rows import names_of
@@ -28,9 +36,8 @@ from ofu_exporter.support.percent import ratio
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
-_BEFORE = "offset 6m15s"
+_BEFORE = "6m15s"
 """Five minutes and a scrape: in the first ones of a job, activity is that of the job before, too."""
-_HELD = f"topk by ({GPU}) (1, {HAS} and {HAS.replace('}', f'}} {_BEFORE}')})"
 
 
 def _parts_of_ratio(above: str, below: str) -> str:
@@ -41,11 +48,11 @@ def _parts_of_ratio(above: str, below: str) -> str:
 
 _ACTIVE = (
     f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
-    f"* on ({GPU}) group_left (job_id) {_HELD})"
+    f"* on ({GPU}) group_left (job_id) {held_since(_BEFORE)})"
 )
 _RECORDED_ACTIVE = (
     f"((max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY}) and "
-    f"max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m {_BEFORE}))"
+    f"max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m offset {_BEFORE}))"
 )
 
 

@@ -282,9 +282,15 @@ _OLDER_IDLE = (
 )
 """What rules of before kept: of whole jobs, or of single GPUs once they had been idle for an hour."""
 HAS = f'max by ({GPU}, job_id) (ofu_gpu_info{{job_id!="",CLUSTER}})'
+
+
+def held_since(ago: str) -> str:
+    """The job that has a GPU now and had it this long ago."""
+    return f"topk by ({GPU}) (1, {HAS} and {HAS.replace('}', f'}} offset {ago}')})"
+
+
 _IS_IDLE = (
-    f"({_UTILIZED} < bool 0.001 * {_OBSERVED}) * on ({GPU}) group_left (job_id) "
-    f"topk by ({GPU}) (1, {HAS} and {HAS.replace('}', '} offset 5m')})"
+    f"({_UTILIZED} < bool 0.001 * {_OBSERVED}) * on ({GPU}) group_left (job_id) {held_since('5m')}"
 )
 IDLE = Quantity(
     "idle",

@@ -26,9 +26,9 @@ VOCABULARIES: Mapping[str, tuple[int, ...]] = {
 """The vocabularies that the formulas of an architecture have as constants."""
 OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
 AUTOMODEL = ("GPT2LMHeadModel", "GPTNeoX", "GPTJ", "Llama", "Qwen2", "Qwen3", "Glm4", "Nemotron")
+"""Dense decoders that AutoModel has formulas for, by the first part of the architecture's name."""
 FAILS = ("Bloom", "Falcon", "Mpt", "OPT")
-"""Dense decoders that AutoModel has formulas for, and whose configurations lack a field of the default one, by the
-first part of the architecture's name."""
+"""Dense decoders that it cannot count: their configurations lack a field of its default formula."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:

@@ -173,9 +173,10 @@ class LogTail:
             self._last = end
             return _step_alone(statement, end)
         seconds = statement.seconds or 0.0
-        # The next statement is about the time before the event, too.
-        self._last = end if self._last is None else min(self._last + seconds, end)
-        self._until = end
+        # The next statement is about the time before the event, too, and about none that was stated.
+        last = end if self._last is None else self._last
+        self._last = max(last, min(last + seconds, end))
+        self._until = end if self._until is None else max(self._until, end)
         return IntervalReport(end - seconds, end, {}, statement.step, statement.event)
 
     def _within_reach(self, start: float, end: float, line: TailLine) -> IntervalReport | None:

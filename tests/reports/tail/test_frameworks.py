@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
@@ -335,6 +336,30 @@ def test_an_evaluation_of_the_trainer_is_in_no_rate(runtime: str) -> None:
     after = log.take(trainer(", 'num_input_tokens_seen': 2088000"), after=5.0)
     assert isinstance(after, Call)
     assert after.values == {"tokens_per_second": 696_000 / 5}, "of no time before the line before"
+
+
+def test_an_evaluation_that_a_script_prints_once_more_is_no_second_one() -> None:
+    """From the Trainer's results, which have all digits; at once, or with what the script says at its next step."""
+    log = Job()
+    log.follow(trainer(", 'num_input_tokens_seen': 696000"))
+    assert log.take("{'eval_loss': '5.5', 'eval_runtime': '9.512', 'epoch': '0.1'}", after=9.5123)
+    for after in (0.01, 4.0):
+        again = "{'eval_loss': 5.5, 'eval_runtime': 9.5123, 'epoch': 0.1}"
+        assert log.take(again, after=after) is None
+    trained = log.take(trainer(", 'num_input_tokens_seen': 1392000"), after=1.99)
+    assert isinstance(trained, Call)
+    assert trained.values == {"tokens_per_second": pytest.approx(696_000 / 6, rel=1e-3)}
+
+
+def test_an_evaluation_whose_line_comes_late_opens_no_time_that_was_stated() -> None:
+    log = Job()
+    log.follow(trainer(", 'num_input_tokens_seen': 696000"))
+    (trained,) = log.follow(trainer(", 'num_input_tokens_seen': 1392000"))
+    early = datetime.fromtimestamp(log.now - 8.0, timezone.utc).isoformat(" ")
+    assert log.take(f"{early} {{'eval_loss': 5.5, 'eval_runtime': 2.5}}", after=4.0)
+    (after,) = log.follow(trainer(", 'num_input_tokens_seen': 2088000"))
+    assert after.start == trained.at
+    assert after.values == {"tokens_per_second": 696_000 / 16}
 
 
 def test_the_trainer_without_tokens_is_sent_to_the_callback() -> None:

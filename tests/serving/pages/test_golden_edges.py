@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,16 +23,11 @@ from tests.helpers.shown_node import LINES, LLAMA, MOE, node_after
 from tests.jobs.test_golden_summaries import SERVED
 from tests.terminal.test_golden_edges import printed
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shown node")]
-
-
-@pytest.fixture(autouse=True)
-def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("in_utc"),
+    pytest.mark.xdist_group("shown node"),
+]
 
 
 @pytest.mark.parametrize("part", ["gpus", "jobs", "rest"])
