@@ -26,7 +26,7 @@ from ofu_exporter.fleet.history.queries import (
     RAW_OFU,
     WITHIN,
     Quantity,
-    held_since,
+    holder_since,
 )
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
@@ -48,7 +48,7 @@ def _parts_of_ratio(above: str, below: str) -> str:
 
 _ACTIVE = (
     f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
-    f"* on ({GPU}) group_left (job_id) {held_since(_BEFORE)})"
+    f"* on ({GPU}) group_left (job_id) {holder_since(_BEFORE)})"
 )
 _RECORDED_ACTIVE = (
     f"((max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY}) and "

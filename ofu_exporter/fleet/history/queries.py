@@ -284,14 +284,12 @@ _OLDER_IDLE = (
 HAS = f'max by ({GPU}, job_id) (ofu_gpu_info{{job_id!="",CLUSTER}})'
 
 
-def held_since(ago: str) -> str:
+def holder_since(ago: str) -> str:
     """The job that has a GPU now and had it this long ago."""
     return f"topk by ({GPU}) (1, {HAS} and {HAS.replace('}', f'}} offset {ago}')})"
 
 
-_IS_IDLE = (
-    f"({_UTILIZED} < bool 0.001 * {_OBSERVED}) * on ({GPU}) group_left (job_id) {held_since('5m')}"
-)
+_IS_IDLE = f"({_UTILIZED} < bool 0.001 * {_OBSERVED}) * on ({GPU}) group_left (job_id) {holder_since('5m')}"
 IDLE = Quantity(
     "idle",
     f"max by ({JOB}) (last_over_time(job:idle_gpu_hours:avg1h[59m59s999ms])) or {_OLDER_IDLE}",

@@ -215,7 +215,9 @@ def mlp_on_each_rank(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.step and facts.engine == "sglang":
         for ranks in TENSOR_PARALLEL:
             evidence = f"SGLang counts the whole MLP on each of {ranks} tensor-parallel ranks"
-            yield Hypothesis(evidence, miscount=_on_each_of(ranks))
+            # Of experts it counts one dense width, which may be that of one expert or of all that a token goes to.
+            is_sparse = may_drop_tokens(facts.step)
+            yield Hypothesis("" if is_sparse else evidence, miscount=_on_each_of(ranks))
 
 
 @cause(3.0, needs=("config",), shown_ratio="computed, for factors of 1 to 2", side=Side.HARDWARE)

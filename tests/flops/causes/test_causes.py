@@ -16,7 +16,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Part, Passes, Recompute
 from ofu_exporter.flops.candidates import RAREST_PAIR
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
-from ofu_exporter.flops.causes.layers import capacity_run
+from ofu_exporter.flops.causes.layers import capacity_run, mlp_on_each_rank
 from ofu_exporter.flops.causes.peaks import wrong_device
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
@@ -205,6 +205,16 @@ def test_a_capacity_factor_may_leave_as_many_places_empty_as_are_filled() -> Non
     (one,) = capacity_run.hypotheses(MIXTRAL.facts())
     twice = {**MIXTRAL.config, "num_experts_per_tok": 4}
     assert one.lowest == pytest.approx(MIXTRAL.flops() / MIXTRAL.flops(config=twice))
+
+
+def test_of_experts_an_engines_cause_names_no_number_of_ranks() -> None:
+    """SGLang 0.5.23 counts one of Mixtral's two experts on each of 8 ranks, as often as both would be on 4."""
+    dense, sparse = (
+        [each.evidence for each in mlp_on_each_rank.hypotheses(known(of, engine="sglang"))]
+        for of in (LLAMA, MIXTRAL)
+    )
+    assert dense[2] == "SGLang counts the whole MLP on each of 8 tensor-parallel ranks"
+    assert sparse == [""] * 4
 
 
 @pytest.mark.parametrize(
