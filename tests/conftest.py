@@ -139,9 +139,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)  # also without xdist
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Four more than cores: tests of running agents wait for two thirds of their time. The fast ones hardly wait."""
-    return (os.cpu_count() or 1) + (1 if config.getoption("--fast") else 4)
+def pytest_xdist_auto_num_workers() -> int:
+    """Four more than cores: tests of running agents wait for two thirds of their time, the fast ones for one."""
+    return (os.cpu_count() or 1) + 4
 
 
 @pytest.fixture
