@@ -7,6 +7,7 @@ recomputed activations. Equation numbers are those of "Instant GPU Efficiency Vi
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -90,6 +91,7 @@ def _hint(gpu: str) -> str:
     return "`ofu-exporter list gpus` has those that are"
 
 
+@functools.lru_cache(maxsize=1024)  # a search for causes asks thousands of times for one GPU
 def row_of(gpu: str) -> GpuModel | None:
     """The row of a GPU in the table, by the name that NVML reports."""
     return gpu_models.find_row(Gpu(index="", uuid="", name=gpu))
