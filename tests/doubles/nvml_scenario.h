@@ -292,6 +292,7 @@ static void begin_scenario(const char *path) {
     set_text(read_path, sizeof read_path, path);
     read_until = 0;
     forget_world();
+    forget_totals(); /* no window of these GPUs has work of the ones before */
     set_text(world.driver, sizeof world.driver, "550.54.15");
 }
 
