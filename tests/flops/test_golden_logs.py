@@ -17,6 +17,7 @@ from tests.reports.tail.test_frameworks import FORMS
 NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*(?:e[+-]?\d+)?")
 INSTEAD = ("0", "-7", "nan", "1e400", "1,234.5", "x", "")
 WHOLE = {
+    "composer": texts.COMPOSER,
     "deepspeed": texts.DEEPSPEED,
     "deepspeed of accumulated steps": texts.ACCUMULATED,
     "verl": texts.VERL,

@@ -316,3 +316,46 @@ def test_readers_are_found_by_their_files() -> None:
         ConfigError, match=f"unknown reader 'caffe'; known: {', '.join(readers.names())}"
     ):
         readers.load("caffe")
+
+
+COMPOSER = """\
+[epoch=1][batch=3/10]:
+\t Train time/batch: 2
+\t Train time/sample: 8
+\t Train time/batch_in_epoch: 2
+\t Train time/token: 256
+\t Train loss/train/total: 4.8814
+\t Train time/total: 0.0001
+\t Train throughput/samples_per_sec: 35.5953
+\t Train throughput/device/flops_per_sec: 149500113530240.4062
+[epoch=1][batch=6/10]:
+\t Train time/batch: 5
+\t Train time/sample: 20
+\t Train time/batch_in_epoch: 5
+\t Train time/token: 640
+\t Train loss/train/total: 4.6778
+\t Train throughput/batches_per_sec: 10.6179
+\t Train throughput/samples_per_sec: 42.4716
+\t Train throughput/device/batches_per_sec: 10.6179
+\t Train throughput/device/samples_per_sec: 42.4716
+\t Train throughput/tokens_per_sec: 1359.0924
+\t Train throughput/flops_per_sec: 178380880414778.0625
+\t Train throughput/device/flops_per_sec: 178380880414778.0625
+\t Train throughput/device/mfu: 0.1804
+\t Train time/total: 0.0002
+[epoch=1][batch=10/10]:
+\t Train time/batch: 10
+\t Train time/sample: 40
+\t Train time/batch_in_epoch: 0
+\t Train throughput/samples_per_sec: 21.4957
+\t Train throughput/device/flops_per_sec: 90281810945078.5469
+"""
+"""As Composer 0.32.1 printed it, cut short, for a model of 4.2 TFLOPs a sample: the last values are of an epoch that
+ended, and those of the first block came when SpeedMonitor's window was full."""
+
+
+def test_flops_of_composer_are_those_of_the_samples_since_the_block_before() -> None:
+    (one,) = read("composer", COMPOSER, peak_flops=H100_PEAK)
+    assert (one.step, one.seconds) == (6, None)
+    assert one.flops == pytest.approx(12 * 4.2e12)
+    assert one.mfu == pytest.approx(178.38e12 / H100_PEAK, rel=1e-4)

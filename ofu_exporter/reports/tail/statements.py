@@ -253,8 +253,10 @@ def _of_interval(statement: Statement, seconds: float) -> _ShortStatements:
     if statement.mfu is not None:
         return _ShortStatements("mfu", statement.mfu * seconds, seconds)
     if statement.flops_per_second is not None:
-        tflops = statement.flops_per_second / 1e12
-        return _ShortStatements("tflops_per_gpu", tflops * seconds, seconds)
+        tflops = statement.flops_per_second / 1e12 * seconds
+        if statement.seconds is None and statement.flops is not None:
+            tflops = statement.flops / 1e12  # the rate may be that of a longer time
+        return _ShortStatements("tflops_per_gpu", tflops, seconds)
     if statement.tokens is not None:
         return _ShortStatements("tokens_per_second", statement.tokens, seconds)
     rate = statement.tokens_per_second or 0.0

@@ -112,7 +112,7 @@ def test_the_first_step_covers_the_time_that_its_lines_state(form: str) -> None:
 def test_every_reader_has_a_form_or_tests_of_its_own() -> None:
     """The latter are below, and in tests/flops/test_readers.py."""
     own = {"deepspeed", "huggingface", "lightning", "litgpt", "onelogger", "serving", "torch_npu"}
-    own |= {"nemo_automodel", "torchtune", "verl"}
+    own |= {"composer", "nemo_automodel", "torchtune", "verl"}
     formed = {reader for reader, _ in FORMS.values()}
     assert {*readers.names()} ^ (own | formed) == set(), (
         "a reader has lines in frameworks.yaml, or tests of its own and its name here"
@@ -277,6 +277,46 @@ def test_tokens_of_automodel_are_those_of_all_gpus() -> None:
         assert log.tail.framework == "nemo_automodel"
         assert rates(calls, "tokens_per_second") == [58_000.0] * (STEPS - 1)
         assert steps(calls) == [*range(2, STEPS + 1)]
+
+
+def composed(n: int, rates: str) -> str:
+    """As Composer 0.32.1 prints a step of 48 samples in 12 s, cut short."""
+    before = {
+        "batch": n - 1,
+        "sample": 48 * (n - 1),
+        "batch_in_epoch": n,
+        "token": 696_000 * (n - 1),
+    }
+    values = [f"time/{name}: {value}" for name, value in before.items()]
+    shown = [*values, "loss/train/total: 4.6", *rates.split(", "), "time/total: 0.1000"]
+    return "\n".join([f"[token={696_000 * n}/99999999]:", *(f"\t Train {each}" for each in shown)])
+
+
+SAMPLES = "throughput/samples_per_sec: 4.0000"
+FLOPS = f"{SAMPLES}, throughput/device/flops_per_sec: 420400000000000.0000"
+
+
+def test_blocks_of_composer_are_about_the_time_since_the_block_before() -> None:
+    log, calls = followed(partial(composed, rates=FLOPS))
+    assert log.tail.framework == "composer"
+    assert rates(calls) == pytest.approx([420.4] * (STEPS - 1))
+    assert [call.step for call in calls] == [*range(1, STEPS + 1)]
+    log.follow("")
+    assert rates(log.follow(composed(STEPS + 1, FLOPS))) == [pytest.approx(210.2)], "a pause"
+
+
+def test_an_evaluation_of_composer_is_in_no_interval() -> None:
+    log, _ = followed(partial(composed, rates=FLOPS))
+    log.follow("[Eval batch=1/8] Eval on eval data")
+    assert [call.values for call in log.follow(composed(10, FLOPS))] == [{}]
+    assert rates(log.follow(composed(11, FLOPS))) == [pytest.approx(420.4)]
+
+
+def test_models_of_hugging_face_in_composer_have_tokens() -> None:
+    """Once SpeedMonitor's window is full, since only then it is known that no FLOPs follow."""
+    log = Job()
+    assert [call.values for call in log.follow(composed(1, "x"), composed(2, "x"))] == [{}, {}]
+    assert rates(log.follow(composed(3, SAMPLES)), "tokens_per_second") == [58_000.0]
 
 
 def tuned(n: int, mfu: float = 0.41) -> str:
