@@ -22,8 +22,11 @@ UPSTREAM = [
     ("llama-3-8b", "megatron", 8192, 421_645_529_382_912),
     ("llama-3-8b", "model", 8192, 421_645_529_382_912),
     ("llama-3-8b", "kempner", 8192, 474_422_087_516_160),
-    ("llama-3-8b", "palm", 8192, 474_435_173_744_640),  # torchtitan
+    ("llama-3-8b", "palm", 8192, 474_435_173_744_640),  # torchtitan, llm-foundry
     ("mixtral-8x7b", "megatron", 4096, 326_477_644_038_144),
+    ("mixtral-8x7b", "model", 4096, 326_503_413_841_920),  # MaxText, as the next two
+    ("deepseek-v3", "model", 4096, 1_025_842_738_102_272),
+    ("qwen3-30b-a3b", "model", 4096, 94_542_967_603_200),
     ("mixtral-8x7b", "kempner", 4096, 339_671_783_571_456),
     ("deepseek-v3", "megatron", 4096, 1_023_230_173_249_536),
     ("deepseek-v2-lite", "megatron", 4096, 67_117_793_673_216),
@@ -79,6 +82,25 @@ def test_sliding_windows_as_megatron_bridge_counts_them() -> None:
 )
 def test_palm_is_torchtitan_and_the_norms(name: str, flops_per_step: int, norms: int) -> None:
     assert step(name, "palm") - flops_per_step == 6 * norms * 4096
+
+
+@pytest.mark.parametrize(
+    ("layers", "vocabulary", "learned", "flops_per_step"),
+    [
+        ((4096, 32, 32), 50432, False, 88_303_504_195_584),
+        ((768, 12, 12), 50368, True, 2_003_684_032_512),
+    ],
+)
+def test_palm_is_what_llm_foundry_counts_for_mpt_but_for_learned_positions(
+    layers: tuple[int, int, int], vocabulary: int, learned: bool, flops_per_step: int
+) -> None:
+    """MPT-7B, and MPT-125M with positions and biases as GPT-2 has them; 0.22.0, 2048 tokens."""
+    width, heads, count_of_layers = layers
+    mpt = {"d_model": width, "n_heads": heads, "n_layers": count_of_layers}
+    gpt2 = {"n_embd": width, "n_head": heads, "n_layer": count_of_layers, "n_positions": 2048}
+    named = {"architectures": ["GPT2LMHeadModel" if learned else "MptForCausalLM"]}
+    counted = step({**(gpt2 if learned else mpt), **named, "vocab_size": vocabulary}, "palm", 2048)
+    assert flops_per_step - counted == learned * 6 * 2048 * width * 2048
 
 
 def test_palm_minus_kempner_is_the_norms() -> None:

@@ -3,7 +3,8 @@
 PaLM (arXiv:2204.02311), appendix B; nanoGPT `model.py: estimate_mfu`, llm-foundry `flops_per_batch` and
 torchtitan `get_nparams_and_flops` count the same. N has norms and biases, and one table of V * h: PaLM ties
 embedding and head, so where they are two, the one that is only looked up is left out. Learned positions
-are left out too (nanoGPT). L layers with attention, H heads of dimension Q, T tokens of the sequence.
+are left out too (nanoGPT; llm-foundry counts them). L layers with attention, H heads of dimension Q, T tokens of the
+sequence.
 """
 
 from __future__ import annotations

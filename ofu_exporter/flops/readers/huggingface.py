@@ -1,6 +1,7 @@
 """Reads the lines of Hugging Face's Trainer: `{'loss': 1.2, ..., 'epoch': 0.1, 'num_input_tokens_seen': 696000}`.
 
-transformers `trainer_callback.py`, with include_num_input_tokens_seen. A line is about the time since the line before;
+transformers `trainer_callback.py`, with include_num_input_tokens_seen; axolotl (2026-07) has `tokens/total` by itself,
+padding included. A line is about the time since the line before;
 it has no step, but with ms-swift (`trainers/patcher.py`). Tokens need FLOPs of a token, or a model; the callback needs
 neither and has the steps. A line with `'eval_runtime': 12.3` ends an evaluation. Scripts print the results once more:
 of one that took as long, with no line of the training between, the second is the same.
@@ -16,7 +17,7 @@ from ofu_exporter.flops.log_lines import quantity
 from ofu_exporter.flops.statements import JobFacts, Statement, number
 
 _SIGNS = ("{'loss': ", "'epoch': ")
-_TOKENS = quantity(r"'num_input_tokens_seen': '?([\d.e+]+)", "num_input_tokens_seen")
+_TOKENS = quantity(r"'(?:num_input_tokens_seen|tokens/total)': '?([\d.e+]+)", "tokens")
 _STEP = re.compile(r"'global_step/max_steps': '(\d+)/")
 _DATA_SET = re.compile(r"'(eval_(?:\w+_)?runtime)'")
 _EVALUATED = quantity(r"'eval_(?:\w+_)?runtime': '?([\d.e+-]+)", "eval_runtime")

@@ -351,6 +351,13 @@ def test_tokens_of_the_trainer_are_those_since_the_line_before() -> None:
     assert {call.step for call in calls} == {None}
 
 
+def test_axolotl_counts_tokens_by_itself() -> None:
+    """As its `AxolotlTrainer.log` of 2026-07 printed them, cut short."""
+    tokens = ", 'tokens/train_per_sec_per_gpu': '1903', 'tokens/trainable': 256, 'tokens/total': "
+    _, calls = followed(lambda n: trainer(f"{tokens}{696_000 * n}"))
+    assert rates(calls, "tokens_per_second") == [58_000.0] * (STEPS - 1)
+
+
 @every(["", ", 'num_input_tokens_seen': 696000"])
 def test_lines_of_ms_swift_have_steps_and_need_no_tokens(tokens: str) -> None:
     """4.6 (`add_train_message`)."""
