@@ -213,7 +213,7 @@ def _on_each_of(ranks: int) -> Callable[[CountedStep], CountedStep]:
 def mlp_on_each_rank(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The engine counts the whole MLP on each tensor-parallel rank, as SGLang does."""
     if facts.step and facts.engine == "sglang":
-        for ranks in TENSOR_PARALLEL:
+        for ranks in (each for each in TENSOR_PARALLEL if each <= (facts.gpus or each)):
             evidence = f"SGLang counts the whole MLP on each of {ranks} tensor-parallel ranks"
             # Of experts it counts one dense width, which may be that of one expert or of all that a token goes to.
             is_sparse = may_drop_tokens(facts.step)

@@ -43,6 +43,7 @@ A10, verl and NeMo AutoModel an RTX A4000 for an A40, and OLMo-core every RTX PR
 LISTED: Mapping[str, float] = {
     "H100-NVL": 1978.8,
     "A40": 37.4,
+    "RTX-A4000": 37.4,
     "RTX-A6000": 38.7,
     "RTX-3070": 20.3,
     "RTX-3070-Ti": 21.75,

@@ -131,6 +131,7 @@ RATIOS: list[tuple[str, CauseFacts, list[float]]] = [
         [SPARSE_HYBRID.flops(without=(Part.EXPERTS, Part.ROUTER)) / SPARSE_HYBRID.flops()],
     ),
     ("mlp_on_each_rank", known(LLAMA, engine="sglang"), [1.6571, 2.9714, 5.5999, 10.857]),
+    ("mlp_on_each_rank", known(LLAMA, engine="sglang", gpus=4), [1.6571, 2.9714]),
     ("mlp_on_each_rank", known(LLAMA, engine="vllm"), []),
     ("capacity_run", MIXTRAL.facts(), [1.0]),
     ("capacity_run", LLAMA.facts(), []),

@@ -41,6 +41,7 @@ def test_the_peak_that_frameworks_fall_back_to_comes_first(
     [
         ("NVIDIA H100 NVL", 1978.8, 835.3),
         ("NVIDIA A40", 37.4, 149.7),
+        ("NVIDIA RTX A4000", 37.4, 76.7),
         ("NVIDIA RTX A6000", 38.7, 154.8),
         ("NVIDIA GeForce RTX 4090", 82.6, 165.2),
         ("NVIDIA RTX A4000", 149.7, 76.7),
