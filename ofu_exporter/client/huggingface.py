@@ -134,7 +134,8 @@ class OfuCallback(OfuReporting, TrainerCallback):
             base = bare.get_base_model() if hasattr(bare, "get_base_model") else bare  # of PEFT's
             config = json.loads(base.config.to_json_string())
             config.setdefault("architectures", [type(base).__name__])  # as when it is saved
-            facts["model"] = {"config": config, "seq_len": self._seq_len, **_adapters(bare)}
+            passes = {**_adapters(bare), **_reference(args)}
+            facts["model"] = {"config": config, "seq_len": self._seq_len, **passes}
         return facts
 
 
@@ -148,6 +149,14 @@ def _adapters(model: Any) -> dict[str, object]:
     named = sorted(adapted if adapted <= _USUAL_TARGETS else adapted & _TARGETS_OF_MAMBA)
     rank = max(getattr(each, "r", None) or 1 for each in settings.values())
     return {"lora_rank": rank, **({"lora_targets": named} if named else {})}
+
+
+def _reference(args: Any) -> dict[str, object]:
+    """That each step of TRL's DPOTrainer also runs a reference model, or PEFT's without its adapters."""
+    is_dpo = any(each.__name__ == "DPOConfig" for each in type(args).__mro__)
+    without = ("precompute_ref_log_probs", "reference_free")  # the second in TRL before 1.0
+    has_one = is_dpo and not any(getattr(args, each, False) for each in without)
+    return {"reference": True} if has_one else {}
 
 
 def _ranks_of_a_batch(args: Any, model: Any, counted: str) -> int:

@@ -56,6 +56,8 @@ class Passes:
     frozen: frozenset[str] = frozenset()
     """Towers whose weights are not trained. A frozen tower after a trained one still passes gradients."""
     lora: Lora | None = None
+    reference: bool = False
+    """Whether a frozen copy, without adapters, runs forward over the same samples: the reference of DPO."""
     repeats: int = 1
     """How often the model runs per step and sample: timesteps, guidance passes, epochs over one batch."""
 
@@ -77,11 +79,12 @@ class TermPasses:
     term: Term
     backward: Exact
     recomputed: Exact
+    reference: int = 0
 
     @property
     def model(self) -> Exact:
         """What the model needs, the forward pass included: the numerator of MFU."""
-        return 1 + self.backward
+        return 1 + self.backward + self.reference
 
 
 def plan(
@@ -109,7 +112,8 @@ def plan(
         has_backward = not passes.forward_only and term.tower in reached
         backward = _backward(term, is_trained) if has_backward else 0
         again = backward and _runs_again(term, passes.recompute, recompute_all)
-        runs.append(TermPasses(term, backward, share if again else 0))
+        reference = int(passes.reference and number < len(counted))
+        runs.append(TermPasses(term, backward, share if again else 0, reference))
     return runs
 
 

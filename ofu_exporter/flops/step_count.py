@@ -233,7 +233,7 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
         raise ConfigError("executed: a padded step is smaller than the step without padding")
     return TermCount(
         run.term,
-        forward=whole(once),
+        forward=whole(once * (1 + run.reference)),
         backward=whole(once * run.backward),
         recomputed=whole(once * run.recomputed),
         padding=whole(more * (run.model + run.recomputed)),

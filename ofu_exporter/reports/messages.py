@@ -92,6 +92,8 @@ class ModelBody(_Body):
     """What they stand beside: ["q_proj", "v_proj"]; default: all of attention and MLPs."""
     freeze: tuple[Text, ...] = Field(default=(), max_length=16)
     """Parts that are not trained."""
+    reference: StrictBool = False
+    """A frozen copy runs forward over the same samples, as in DPO."""
     ignore_fields: tuple[Text, ...] = Field(default=(), max_length=64)
     """Unknown fields that do not change the count."""
 

@@ -163,6 +163,7 @@ def _counted_step(model: str) -> CountedStep:
                 forward_only=body.forward_only,
                 frozen=frozenset(body.freeze),
                 lora=_lora(body),
+                reference=body.reference,
             ),
         )
         counted = step.flops()

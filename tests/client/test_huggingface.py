@@ -114,6 +114,19 @@ def test_adapters_beside_the_layers_of_mamba_and_prompts_that_have_no_rank() -> 
     assert _adapters(SimpleNamespace()) == {}
 
 
+def test_the_reference_of_preference_training_is_told() -> None:
+    """As TRL 1.16 runs it; ORPO and the like have none, and it may be computed once for all."""
+    library("transformers")
+    from ofu_exporter.client.huggingface import _reference
+
+    trl = type("DPOConfig", (), {"precompute_ref_log_probs": False})
+    axolotl = type("AxolotlDPOConfig", (trl,), {})
+    assert _reference(trl()) == _reference(axolotl()) == {"reference": True}
+    once = type("DPOConfig", (), {"precompute_ref_log_probs": True})
+    free = type("DPOConfig", (), {"reference_free": True})
+    assert not any(map(_reference, (once(), free(), SimpleNamespace())))
+
+
 def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:
     with report_agent() as agent:
         trainer = train(agent, tmp_path, {"model_flops_per_step": 1e9, "every": 1e-4})

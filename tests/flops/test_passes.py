@@ -37,6 +37,17 @@ def test_full_recomputation_is_a_third_more_of_the_layers() -> None:
     assert hardware_over_model == pytest.approx((4 - head) / 3)
 
 
+@pytest.mark.parametrize("lora", [None, Lora(8)])
+def test_a_reference_model_is_one_more_forward_without_adapters(lora: Lora | None) -> None:
+    alone, beside = (
+        count("llama-3-8b", tokens=64, passes=Passes(lora=lora, reference=reference))
+        for reference in (False, True)
+    )
+    forward = count("llama-3-8b", tokens=64, passes=Passes(forward_only=True))
+    more = beside.model_flops_per_step - alone.model_flops_per_step
+    assert more == forward.model_flops_per_step
+
+
 @pytest.mark.parametrize("convention", ["palm", "megatron", "kaplan", "chinchilla", "kempner"])
 def test_full_recomputation_is_four_thirds_where_a_convention_has_it(convention: str) -> None:
     counted = count("llama-3-8b", convention, passes=Passes(recompute=Recompute.FULL))

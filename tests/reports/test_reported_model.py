@@ -274,3 +274,26 @@ def test_a_recipe_that_comes_to_nothing_is_refused() -> None:
     terms = [{"name": "x", "part": "mlp", "tower": "language", "forward": {"tokens": 0}}]
     body = model({"recipe": {**RECIPE, "terms": terms}})
     assert "has no FLOPs at these lengths" in warnings(body)[0]
+
+
+@pytest.mark.parametrize(
+    ("adapters", "executed"),
+    [
+        ({}, 3_008_512),
+        ({"lora_rank": 4, "lora_targets": ("q_proj", "v_proj")}, 2_356_224),
+    ],
+)
+def test_a_reference_is_counted_as_dpo_runs_it(adapters: dict[str, Any], executed: int) -> None:
+    """FLOPs of a token that torch's FlopCounterMode saw in TRL 1.16's DPOTrainer, which attends to every pair."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 512,
+        "tie_word_embeddings": False,
+    }
+    model = ModelBody(config=config, seq_len=64, reference=True, **adapters)
+    assert flops_per_token(model) == pytest.approx(executed, rel=0.02)
