@@ -170,15 +170,15 @@ def gather(job_id: str | None, nodes: str | None, write: bool, **options: Any) -
     from ofu_exporter.cli import job_totals
 
     running = options["running"]
+    if running == bool(job_id) or not (running or nodes):
+        raise ConfigError("give a job and its --nodes, or --running")
     needs_slurm = running or write or "[" in (nodes or "")
     slurm = job_totals.commands(options["slurm_bin"], needs_slurm)
     agents = job_totals.node_agents(options["port"], options["https"])
-    if running and not job_id:
-        job_totals.gather_running(slurm, agents, write)
-    elif job_id and nodes and not running:
+    if job_id and nodes:
         job_totals.gather_and_write(slurm, job_id, nodes, agents, options["wait"], write)
     else:
-        raise ConfigError("give a job and its --nodes, or --running")
+        job_totals.gather_running(slurm, agents, write)
 
 
 def _print_problem(squeue: Squeue) -> None:

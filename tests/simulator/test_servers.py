@@ -234,8 +234,9 @@ def test_a_page_that_is_gone_comes_back_without_a_mean() -> None:
         time.advance(49.9)
         assert ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0") in page_values(server)
         time.advance(55.0)
-        with pytest.raises(urllib.error.HTTPError, match="503"):
+        with pytest.raises(urllib.error.HTTPError, match="503") as caught:
             page_values(server)
+        caught.value.close()
         time.advance(60.5)
         assert ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0") not in page_values(server)
         assert ("DCGM_FI_DEV_SM_CLOCK", "0") in page_values(server)

@@ -120,9 +120,26 @@ def z_image() -> Made:
     return "ZImageTransformer2DModel", fields, inputs
 
 
+def unet() -> Made:
+    """Its latent has no patches: each of its points is one."""
+    fields: dict[str, Any] = {
+        "sample_size": 32,
+        "block_out_channels": (8, 16),
+        "norm_num_groups": 4,
+        "layers_per_block": 1,
+        "attention_head_dim": 4,
+        "cross_attention_dim": 12,
+        "down_block_types": ("CrossAttnDownBlock2D", "DownBlock2D"),
+        "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D"),
+    }
+    inputs = {"sample": torch.randn(1, 4, SIDE // 2, SIDE // 2), "timestep": now()}
+    return "UNet2DConditionModel", fields, {**inputs, "encoder_hidden_states": text(12)}
+
+
 @pytest.mark.parametrize(
     ("made", "frames"),
     [
+        (unet, 1),
         (pixart, 1),
         (hunyuan_video, 1),
         (hunyuan_video, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -75,9 +76,10 @@ class Node:
         }
 
     def settle(self) -> None:
-        """Let pass what is waited for after a change."""
+        """Let pass what is waited for after a change, and a tick of the file system's own clock."""
         self.clock.now += SETTLE_SECONDS
         self.owners()
+        time.sleep(0.02)
 
     @property
     def rejected(self) -> Mapping[str, int]:
