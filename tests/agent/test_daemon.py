@@ -9,10 +9,10 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.request
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from ofu_exporter.schedulers.slurm import job_files
@@ -304,8 +304,8 @@ def test_a_standard_error_that_nobody_reads_freezes_neither_http_nor_the_stop() 
 
 
 def answers(url: str) -> bool:
-    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=SOON) as answer:
-        return b"ofu_gpu_up" in answer.read()
+    with contextlib.suppress(httpx.HTTPError):
+        return "ofu_gpu_up" in httpx.get(url, timeout=SOON).text
     return False
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -171,9 +172,8 @@ def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
 def has_sent(port: int) -> bool:
     """Whether this Prometheus has delivered an alert."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            text = answer.read().decode()
-    except OSError:
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
+    except httpx.HTTPError:
         return False
     sent = re.findall(r"^prometheus_notifications_sent_total\{.*\} (\S+)$", text, re.MULTILINE)
     return any(float(one) > 0 for one in sent)

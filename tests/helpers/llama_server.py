@@ -17,7 +17,7 @@ from threading import Event
 from typing import Any
 
 from tests.helpers.agent import until
-from tests.helpers.prometheus_server import free_port
+from tests.helpers.prometheus_server import answers, free_port
 
 NEEDS = ("xllamacpp", "gguf")
 WIDTH, INNER, HEADS, LAYERS, CONTEXT = 64, 128, 4, 2, 512
@@ -89,11 +89,7 @@ class LlamaServer:
         return {kind: timings[name] for kind, name in names.items()}
 
     def is_up(self) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.url}/health", timeout=5).close()
-        except OSError:
-            return False
-        return True
+        return answers(f"{self.url}/health")
 
 
 @contextmanager
