@@ -284,7 +284,7 @@ def composed(n: int, rates: str) -> str:
     before = {
         "batch": n - 1,
         "sample": 48 * (n - 1),
-        "batch_in_epoch": n,
+        "batch_in_epoch": n - 1,
         "token": 696_000 * (n - 1),
     }
     values = [f"time/{name}: {value}" for name, value in before.items()]
@@ -303,6 +303,8 @@ def test_blocks_of_composer_are_about_the_time_since_the_block_before() -> None:
     assert [call.step for call in calls] == [*range(1, STEPS + 1)]
     log.follow("")
     assert rates(log.follow(composed(STEPS + 1, FLOPS))) == [pytest.approx(210.2)], "a pause"
+    twice = "\n".join([composed(STEPS + 2, FLOPS)] * 2)
+    assert rates(log.follow(twice)) == [pytest.approx(420.4)], "two ranks may write one log"
 
 
 def test_an_evaluation_of_composer_is_in_no_interval() -> None:
