@@ -17,13 +17,14 @@ from ofu_exporter.flops.statements import JobFacts, Statement, number, with_rate
 
 _BLOCK = re.compile(r"\[(?:epoch=\d+\]\[)?[a-z]+=\d+(?:/\d+)?\]:\s*$")
 _EVALUATION = "[Eval batch="
-_VALUE = re.compile(r"\bTrain ((?:time|throughput)/\w+(?:/\w+)?): (\S+)")
 _STEPS, _STEPS_OF_EPOCH = "time/batch", "time/batch_in_epoch"
 _SAMPLES, _TOKENS = "time/sample", "time/token"
 """All four are from before the last step of a block; those of the last block may be from after it, if an epoch ends."""
 _SAMPLE_RATE, _FLOPS_RATE = "throughput/samples_per_sec", "throughput/device/flops_per_sec"
 _ENDS = (_FLOPS_RATE, "time/total")
 """The last values of interest in a block; without the first, the second is there."""
+_NAMES = (_STEPS, _STEPS_OF_EPOCH, _SAMPLES, _TOKENS, _SAMPLE_RATE, *_ENDS)
+_VALUE = re.compile(rf"\bTrain ({'|'.join(_NAMES)}): (\S+)")
 
 
 class Follower:
@@ -52,12 +53,14 @@ class Follower:
             return None
         if now[_STEPS] and not now[_STEPS_OF_EPOCH]:
             return None  # from before or after the step: the next block is about it, too
+        if now[_SAMPLES] == self._before.get(_SAMPLES):
+            return None  # another rank's
         before, self._before = self._before, now
         one = Statement(int(now[_STEPS]) + 1)
         samples, tokens = (
             now.get(name, 0.0) - before.get(name, math.inf) for name in (_SAMPLES, _TOKENS)
         )
-        if samples <= 0 or not now.get(_SAMPLE_RATE):
+        if samples < 0 or not now.get(_SAMPLE_RATE):
             return one
         rate = now.get(_FLOPS_RATE)
         if rate is None:
