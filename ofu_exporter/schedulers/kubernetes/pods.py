@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
-from ofu_exporter.schedulers.kubernetes.gpu_pods import PodName
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPod, PodName
 from ofu_exporter.schedulers.kubernetes.workloads import Workload
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
@@ -22,7 +22,8 @@ PACE_SECONDS = 10.0
 HOLD_SECONDS = 10.0
 """How long a new pod is left out while its job is not known, so that the job's name does not change."""
 REFRESH_SECONDS = 600.0
-"""Longest time until the agent notices a pod that was replaced under the same name between two polls."""
+"""Longest time until the agent notices a pod that was replaced under the same name between two polls, and got the
+same GPUs."""
 PENDING_SECONDS = 45.0
 """How long a pod counts as not started without a fresh answer of the API server; it may have started since."""
 SLOWEST_SECONDS = 300.0
@@ -31,6 +32,7 @@ SLOWEST_SECONDS = 300.0
 
 @dataclass(slots=True)
 class _KnownPod:
+    held: GpuPod
     first_seen: float
     ask_at: float
     misses: int = 0
@@ -39,6 +41,11 @@ class _KnownPod:
     answered_at: float = 0.0
     is_asked: bool = False
     """Whether the API server was ever asked about it."""
+
+    def hold(self, pod: GpuPod, now: float) -> None:
+        """Ask at once about a pod that has other GPUs: it is another one of that name."""
+        if pod != self.held:
+            self.held, self.ask_at, self.is_asked = pod, now, False
 
     @property
     def is_urgent(self) -> bool:
@@ -72,7 +79,7 @@ class Pods:
         self._failures = 0
 
     def workloads(
-        self, names: Iterable[PodName], ask: bool, more: Callable[[Get], None]
+        self, pods: Mapping[PodName, GpuPod], ask: bool, more: Callable[[Get], None]
     ) -> Mapping[PodName, Workload | None]:
         """The job of each pod; None where it is not known. A pod whose job may be known soon is left out.
 
@@ -80,7 +87,11 @@ class Pods:
         """
         now = self._clock()
         before = self._known
-        self._known = {name: before.get(name) or _KnownPod(now, now) for name in names}
+        self._known = {
+            name: before.get(name) or _KnownPod(pod, now, now) for name, pod in pods.items()
+        }
+        for name, pod in pods.items():
+            self._known[name].hold(pod, now)
         if ask:
             self._round(now, more)
         return {

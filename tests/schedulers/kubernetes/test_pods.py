@@ -26,6 +26,24 @@ def test_a_pod_is_asked_about_again_now_and_then(bench: Bench) -> None:
     assert bench.jobs(after=pods.REFRESH_SECONDS)["ns/train"].uid == "uid-2"
 
 
+def test_a_pod_that_has_other_gpus_is_another_of_its_name(bench: Bench) -> None:
+    """A training job that is deleted and made again has pods of the same names, often between two polls."""
+    bench.api.add(doubles.pod("p", owner=("kubeflow.org/v1", "PyTorchJob", "train", "uid-1")))
+    bench.claims(holding("p", "GPU-a"))
+    again = doubles.pod("p", owner=("kubeflow.org/v1", "PyTorchJob", "train", "uid-2"))
+    bench.api.add({**again, "status": {**again["status"], "phase": "Pending"}})  # type: ignore[dict-item]
+    (claim,) = bench.answer(holding("p", "GPU-b"), after=5.0)
+    assert claim.job.uid == "uid-2"
+    assert claim.waiting == {"GPU-b"}
+
+
+def test_what_was_said_of_the_one_before_holds_until_the_api_server_answers(bench: Bench) -> None:
+    bench.api.add(doubles.pod("p", {"ray.io/cluster": "ray"}))
+    bench.claims(holding("p", "GPU-a"))
+    bench.api.statuses["/"] = 500
+    assert bench.claims(holding("p", "GPU-b"), after=5.0) == {"ns/ray": ("GPU-b",)}
+
+
 STARTED, RUN = "2026-03-01T10:00:00Z", "2026-03-01T10:14:00Z"
 RUN_UNIX = 1772360040.0
 
