@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from tests.helpers.agent import agent, until
 from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, Cluster, free_ports, missing
 
@@ -138,3 +139,25 @@ def test_a_job_that_ended_has_its_line(with_database: Cluster) -> None:
         assert "gpus=2" in line
         assert "nodes=1/1" in line
         assert cluster.state(job_id) == "COMPLETED"
+
+
+def test_the_last_task_of_an_array_leaves_the_comments_of_the_others(
+    with_database: Cluster,
+) -> None:
+    """It has the number of the whole array."""
+    cluster, ask = with_database, ("sacct", "-nXPo", "jobid,jobidraw,admincomment", "-j")
+    hook = cluster.root / "hooks" / "epilog-slurmctld"
+    hook.write_text("#!/bin/sh\n")
+    array = cluster.submit("--array=1-2")
+    until(lambda: cluster.call("sacct", "-nXo", "state", "-j", array).split() == ["COMPLETED"] * 2)
+    slurm = Commands(cluster.environ, "/usr/bin")
+    first, last = (row.split("|")[1] for row in cluster.call(*ask, array).splitlines())
+    assert last == array
+    cluster.call(
+        "sacctmgr", "-i", "modify", "job", "where", f"jobid={array}_1", "set", "admincomment=x"
+    )
+    assert slurm.write(last, "ofu=2%") == "sacctmgr"
+    with pytest.raises(SlurmError, match="somebody else"):
+        slurm.write(first, "ofu=1%")
+    rows = cluster.call(*ask, array).splitlines()
+    assert rows == [f"{array}_1|{first}|x", f"{array}_2|{last}|ofu=2%"]

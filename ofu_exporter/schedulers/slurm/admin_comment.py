@@ -35,11 +35,15 @@ class Commands:
     def running(self) -> list[tuple[str, str]]:
         """Id and nodes of every job that runs with GPUs."""
         requests = ",".join(f"{name}:256" for name in _REQUESTS)
-        format_ = f"--Format=JobID:32,{requests},NodeList:4096"
-        lines = self._run("squeue", "--noheader", "--states=R", format_).splitlines()
-        end = 32 + 256 * len(_REQUESTS)
-        cut = [(line[:32].strip(), line[32:end], line[end:].strip()) for line in lines]
-        return [(job_id, nodes) for job_id, gpus, nodes in cut if "gpu" in gpus]
+        lines = self._run("squeue", "--noheader", "--states=R", f"--Format=JobID:32,{requests}")
+        nodes = dict(self._rows("squeue", "--noheader", "--states=R", "--format=%A|%N"))
+        asked = [(line[:32].strip(), line[32:]) for line in lines.splitlines()]
+        return [(each, nodes[each]) for each, gpus in asked if "gpu" in gpus and each in nodes]
+
+    def _rows(self, *command: str) -> list[list[str]]:
+        """The fields of each line that a command prints, between bars: at no width, which would cut a long one."""
+        lines = self._run(*command).splitlines()
+        return [line.split("|", 2) for line in lines if "|" in line]
 
     def has_database(self) -> bool:
         """Whether the site has slurmdbd, which keeps comments of jobs that ended."""
@@ -53,21 +57,23 @@ class Commands:
         that scontrol has set comes back when slurmctld restarts, and replaces that of sacctmgr.
         """
         if self.has_database():
-            before = self._run(
+            rows = self._rows(
                 *("sacct", "--noheader", "--allocations", "--parsable2"),
-                *("--format=admincomment", f"--jobs={job_id}"),
+                *("--format=jobidraw,jobid,admincomment", f"--jobs={job_id}"),
             )
-            _check_ours(before.strip(), job_id)
-            where = f"jobid={job_id}"
+            name = _own_name(rows, job_id)
+            _check_ours(next((row[-1] for row in rows if row[1] == name), ""), job_id)
             self._run(
-                *("sacctmgr", "--immediate", "modify", "job", "where", where),
+                *("sacctmgr", "--immediate", "modify", "job", "where", f"jobid={name}"),
                 *("set", f"admincomment={comment}"),
             )
             return "sacctmgr"
-        job = self._run("scontrol", "show", "job", job_id)
+        command = ("squeue", "--noheader", "--states=all", "--format=%A|%i", f"--jobs={job_id}")
+        name = _own_name(self._rows(*command), job_id)
+        job = self._run("scontrol", "show", "job", name)
         match = re.search(r"^\s*AdminComment=(.*)$", job, re.MULTILINE)
         _check_ours(match[1] if match else "", job_id)
-        self._run("scontrol", "update", f"jobid={job_id}", f"admincomment={comment}")
+        self._run("scontrol", "update", f"jobid={name}", f"admincomment={comment}")
         return "scontrol"
 
     def _run(self, program: str, *arguments: str) -> str:
@@ -88,6 +94,11 @@ class Commands:
             output = " ".join((done.stderr or done.stdout).split())
             raise SlurmError(f"{program} {' '.join(arguments)}: {output}")
         return done.stdout
+
+
+def _own_name(rows: list[list[str]], job_id: str) -> str:
+    """The name of a job alone, `81_4` or `8+0`: the number of the last task or the first part names all of them."""
+    return next((name for number, name, *_ in rows if number == job_id), job_id)
 
 
 def _check_ours(comment: str, job_id: str) -> None:

@@ -119,6 +119,42 @@ def test_a_comment_of_somebody_else_stays(cluster: Cluster, running_job: str) ->
     assert comment(cluster, running_job) == "JS1:blob"
 
 
+def test_a_task_of_an_array_and_a_part_of_a_job_are_written_alone(
+    cluster: Cluster, request: pytest.FixtureRequest
+) -> None:
+    """The last task has the number of the array, and the first part that of the whole job."""
+    gate = request.node.name
+    array = cluster.submit("--array=1-2", until_open=gate)
+    until(
+        lambda: cluster.call("squeue", "--noheader", "--format=%i%t") == f"{array}_1R\n{array}_2R"
+    )
+    parts = cluster.submit("--hold", ":", until_open=gate)
+    for job_id in (array, parts):
+        assert slurm(cluster).write(job_id, f"ofu={job_id}") == "scontrol"
+    names = (f"{array}_1", f"{array}_2", f"{parts}+0", f"{parts}+1")
+    written = [comment(cluster, name) for name in names]
+    assert written == ["", f"ofu={array}", f"ofu={parts}", ""]
+    cluster.call("scancel", parts)
+    cluster.open(gate)
+    until(lambda: cluster.call("squeue", "--noheader") == "")
+
+
+def test_a_long_list_of_nodes_is_whole(tmp_path: Path) -> None:
+    nodes = ",".join(f"node{number}" for number in range(1000))
+    squeue = tmp_path / "squeue"
+    squeue.write_text(
+        f"""#!/bin/sh
+case $* in
+  *NodeList:*) exit 1 ;;
+  *--Format=*) printf '%-32s%-256s\n' 7 N/A 8 gres:gpu:8 9 gres:gpu:1 ;;
+  *) printf '%s\n' '7|cpu' '8|{nodes}' ;; # 9 has ended meanwhile
+esac
+"""
+    )
+    squeue.chmod(0o755)
+    assert Commands({}, str(tmp_path)).running() == [("8", nodes)]
+
+
 def test_a_job_that_ended_cannot_be_written_without_a_database(
     cluster: Cluster, measuring: Agent
 ) -> None:
