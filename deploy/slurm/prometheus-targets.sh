@@ -8,10 +8,11 @@ umask 022
 export PATH="${PATH:-}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 file=$1
 
-states=$(sinfo --noheader --all --Node --format '%N %T %G')
+# All of a state: its short form says of a node under maintenance nothing of its power. Slurm before 21.08 said "power".
+states=$(sinfo --noheader --all --Node --Format NodeList:256,StateComplete:256,Gres:1024)
 [ -n "$states" ]
 printf '%s\n' "$states" | sort -u | awk -v port="${2:-9846}" '
-  $3 ~ /(^|,)gpu(:|$)/ && ($2 ~ /^down/ || $2 !~ /[~%#]$/) && !seen[$1]++ {
+  $3 ~ /(^|,)gpu(:|$)/ && ($2 ~ /^down/ || $2 !~ /[+]power(ed_down|ing_|_up|[+]|$)/) && !seen[$1]++ {
     targets = targets (targets ? ", " : "") "\"" $1 ":" port "\""
   }
   END { print "[{\"targets\": [" targets "]}]" }

@@ -30,6 +30,7 @@ SuspendTimeout=1
 ResumeTimeout=5
 PartitionName=again Nodes=ALL
 """
+MAINTENANCE = ("nodes=sleeps,runs", "starttime=now", "duration=60", "users=root", "flags=maint")
 
 
 class SavingCluster(Cluster):
@@ -98,6 +99,12 @@ def test_a_node_is_no_target_while_slurm_has_it_asleep_and_is_one_while_it_is_do
         cluster.update("broken", "power_down")
         become(sleeps="idle~", broken="down~")
         until(lambda: targets() == {"runs:9846", "broken:9846"})
+        cluster.call("scontrol", "create", "reservation", *MAINTENANCE)
+        become(sleeps="maint", runs="maint")
+        assert "runs:9846" in file.read_text()
+        assert "sleeps" not in file.read_text()
+        until(lambda: targets() == {"runs:9846", "broken:9846"})
+        cluster.call("scontrol", "delete", "reservationname=root_1")
         cluster.update("sleeps", "power_up")
         become(sleeps="idle#")
         assert "sleeps" not in file.read_text()
