@@ -167,7 +167,8 @@ def _can_show_screen() -> bool:
     except ModuleNotFoundError:
         click.echo(TEXTUAL, err=True)
         return False
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if os.environ.get("TERM") == "dumb" or not all(each.isatty() for each in streams):
         raise ConfigError("the screen needs a terminal: use --once or --format")
     return True
 
@@ -194,7 +195,8 @@ def _print(scene: Scene, choice: Choice, format_: str | None, options: Mapping[s
         return
     is_coloured = options["color"] == "always"
     if options["color"] == "auto":
-        is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        is_coloured = sys.stdout.isatty() and not is_plain
     width = options["width"] or shutil.get_terminal_size((100, 24)).columns
     text = page(scene, choice, width, is_coloured)
     click.echo(for_encoding(text, sys.stdout.encoding or "ascii"), color=True)

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from ofu_exporter.cli.bundle import (
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.recordings import recording
 from ofu_exporter.settings import PullSetting, Settings
-from tests.helpers.agent import call, page_server
+from tests.helpers.agent import COMMAND, bare_environment, call, page_server
 from tests.helpers.every import every
 from tests.helpers.passwords import hashed
 
@@ -284,3 +285,25 @@ def test_known_secrets_are_hidden_wherever_they_stand_and_the_longest_first() ->
         "a": [f"x{HIDDEN}x", 3, None],
         "b": {"c": HIDDEN},
     }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_what_a_full_disk_left_of_the_recording_is_in_the_archive(tmp_path: Path) -> None:
+    disk, bundle = tmp_path / "disk", tmp_path / "b.tar.gz"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    flags = ("--source", "simulate", "--interval", "0.1s", "--duration", "1m")
+    try:
+        done = subprocess.run(
+            [*COMMAND, "check", *flags, "--bundle", str(bundle)],
+            env=bare_environment({"TMPDIR": str(disk)}),
+            capture_output=True,
+            check=False,
+        )
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert done.returncode == 0, done.stderr
+    assert '"tensor"' in unpacked(bundle)["recording.jsonl.gz"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import shlex
 import shutil
 import subprocess
@@ -152,6 +155,34 @@ def test_what_cannot_be_is_said_in_one_line(args: tuple[str, ...], words: str) -
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert words in line
+
+
+def on_a_terminal(kind: str, *args: str) -> str:
+    """What `top` writes to a terminal of this kind."""
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [*COMMAND, "top", *args],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=bare_environment({"TERM": kind, "NO_COLOR": ""}),
+    )
+    os.close(theirs)
+    written = b""
+    with open(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):
+        while piece := terminal.read(1 << 16):  # OSError: nobody has it open any more
+            written += piece
+    done.wait(60)
+    return written.decode()
+
+
+def test_a_dumb_terminal_gets_text_alone(demo: Agent) -> None:
+    once = ("--once", "--agent", demo.url)
+    assert "\x1b[" in on_a_terminal("xterm", *once)
+    page = on_a_terminal("dumb", *once)
+    assert "8 of 8 GPUs" in page
+    assert "\x1b" not in page
+    assert "the screen needs a terminal" in on_a_terminal("dumb", "--agent", demo.url)
 
 
 def test_without_the_extra_there_is_one_page_and_what_the_screen_needs(demo: Agent) -> None:
