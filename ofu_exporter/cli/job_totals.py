@@ -18,7 +18,7 @@ from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find_squeue
-from ofu_exporter.support.bounded_get import shown_url
+from ofu_exporter.support.bounded_get import NO_ANSWER, shown_url
 
 UNKNOWN = (
     "knows no such job: it held no GPU there, or ended longer ago than the agent remembers "
@@ -32,7 +32,7 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
     answer = ask_agent(url, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
     problems = [f"the agent at {shown_url(url)} {answer.problem or UNKNOWN}"]
-    if agent is None and answer.problem.startswith("does not answer"):
+    if agent is None and answer.problem.startswith(NO_ANSWER):
         problems[0] += " (--agent names another)"
     if totals is None and state_file is not None:
         totals, problem = _from_file(state_file, job_id)

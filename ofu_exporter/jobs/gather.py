@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.bounded_body import TooLargeError
 from ofu_exporter.support.bounded_get import (
+    NO_ANSWER,
     OPEN,
     PROBLEMS,
     Answer,
@@ -28,7 +29,7 @@ MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
-"""Pause before the nodes are asked again on which the job has not ended yet."""
+"""Pause before the nodes are asked again on which the job has not ended yet, or whose agents were away."""
 _OF_ALL = Limits(5.0, 32 << 20)
 NO_TOTALS = "answers with something other than a job's totals"
 _NO_JOBS = "answers with something other than jobs"
@@ -38,6 +39,13 @@ class NodeAnswer(NamedTuple):
     totals: JobTotals | None
     problem: str = ""
     """Why there are no totals; "" when the agent knows nothing of the job."""
+
+    @property
+    def may_come_to_more(self) -> bool:
+        """Whether the job has not ended there, or the agent was away, perhaps for a restart."""
+        if self.totals is None:
+            return self.problem.startswith(NO_ANSWER)
+        return self.totals.ended is None
 
 
 class NodeAgents(NamedTuple):
@@ -109,7 +117,7 @@ def _problem(answer: Answer) -> str:
 
 
 def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -> Gathered:
-    """Ask every node until the job has ended on all that answer, at most for `wait` seconds. Raises ConfigError."""
+    """Ask every node until the job has ended there, at most for `wait` seconds. Raises ConfigError."""
 
     def answer(node: str) -> NodeAnswer:
         return ask_agent(agents.url(node), job_id, access=agents.access)
@@ -120,11 +128,7 @@ def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -
         waiting = list(dict.fromkeys(nodes))
         while waiting:
             answers.update(zip(waiting, pool.map(answer, waiting), strict=True))
-            waiting = [
-                node
-                for node in waiting
-                if (totals := answers[node].totals) is not None and totals.ended is None
-            ]
+            waiting = [node for node in waiting if answers[node].may_come_to_more]
             if not waiting or time.monotonic() + AGAIN_SECONDS > deadline:
                 break
             time.sleep(AGAIN_SECONDS)

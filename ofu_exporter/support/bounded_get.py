@@ -51,6 +51,7 @@ class ServerAccess:
 
 
 OPEN = ServerAccess()
+NO_ANSWER = "does not answer"
 MOST_WHY = 200
 """Letters of what a server said that was no HTTP."""
 
@@ -124,7 +125,9 @@ def no_answer(error: Exception) -> str:
     """Why nothing came back, without a password."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     shown_why = shown_url(why)
-    return f"does not answer: {shown_why if len(shown_why) <= MOST_WHY else f'{shown_why[:MOST_WHY]}...'}"
+    return (
+        f"{NO_ANSWER}: {shown_why if len(shown_why) <= MOST_WHY else f'{shown_why[:MOST_WHY]}...'}"
+    )
 
 
 def _split(server: str) -> urllib.parse.SplitResult:

@@ -93,6 +93,19 @@ def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:
     assert merged(found.totals).ended == 9.0
 
 
+def test_a_node_whose_agent_is_away_for_a_moment_is_asked_again() -> None:
+    away = threading.Semaphore(1)
+
+    def answer() -> tuple[int, bytes]:
+        if away.acquire(blocking=False):
+            raise ConnectionAbortedError
+        return known()()
+
+    with nodes(a=known(), b=answer) as (hosts, port, _):
+        found = gather(hosts, NodeAgents(port), "7", wait=30.0)
+    assert (len(found.totals), found.problems) == (2, {})
+
+
 def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
     asked = []
 

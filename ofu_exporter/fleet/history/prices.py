@@ -7,13 +7,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlSection
 from ofu_exporter.support.numbers import NO_TRUTH
 
-Price = Annotated[float, Field(ge=0, le=1e9), NO_TRUTH]
+Price = Annotated[float, Field(ge=0, le=1e9), NO_TRUTH, AfterValidator(abs)]  # -0.0 is 0
 
 
 class Prices(YamlSection):

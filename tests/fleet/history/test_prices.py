@@ -27,6 +27,10 @@ def test_a_file_is_read_and_the_first_pattern_that_fits_counts(tmp_path: Path) -
     assert prices.of("NVIDIA L4") is None
 
 
+def test_a_price_below_0_by_its_sign_alone_is_0() -> None:
+    assert str(Prices(gpu_hour={"*": -0.0}).of("H100")) == "0.0"
+
+
 def test_a_job_on_two_models_costs_their_mean_and_is_unpriced_if_one_is() -> None:
     prices = Prices(gpu_hour={"a": 1.0, "b": 3.0})
     assert prices.of_mix({"a": 3, "b": 1}) == 1.5
