@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -132,6 +132,8 @@ def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -
             if not waiting or time.monotonic() + AGAIN_SECONDS > deadline:
                 break
             time.sleep(AGAIN_SECONDS)
+    user = _last_user(answers.values())
+    answers = {node: _of(answer, user) for node, answer in answers.items()}
     return Gathered(
         totals=tuple(answer.totals for answer in answers.values() if answer.totals is not None),
         problems={
@@ -140,3 +142,15 @@ def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -
             if answer.totals is None
         },
     )
+
+
+def _last_user(answers: Iterable[NodeAnswer]) -> str:
+    """Whose job it is: that of the node that saw it last. A Slurm that was set up anew gives old ids again."""
+    totals = [each.totals for each in answers if each.totals is not None and each.totals.user]
+    return max(totals, key=lambda each: each.updated).user if totals else ""
+
+
+def _of(answer: NodeAnswer, user: str) -> NodeAnswer:
+    """The answer, unless it is about a job of somebody else."""
+    is_other = answer.totals is not None and answer.totals.user not in ("", user)
+    return NodeAnswer(None, "knows only another user's job of this id") if is_other else answer

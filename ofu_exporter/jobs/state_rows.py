@@ -6,8 +6,8 @@ import logging
 import math
 import re
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,18 +70,24 @@ def readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]:
 
 def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
     """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
-    if path.exists() and not path.is_file():  # to open a pipe waits for somebody who writes
-        raise sqlite3.OperationalError("it is not a file")
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    with closing(connected(uri, uri=True)) as db:
+    with _opened(path) as db:
         return find_job(db, job_id)
 
 
 def last_in_file(path: Path) -> tuple[JobTotals, ...]:
     """The records of a state file that were written last, the newest first. Raises sqlite3.Error."""
+    with _opened(path) as db:
+        return last(db, MOST_LISTED)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A state file that is only read. Raises sqlite3.Error."""
+    if path.exists() and not path.is_file():  # to open a pipe waits for somebody who writes
+        raise sqlite3.OperationalError("it is not a file")
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(connected(uri, uri=True)) as db:
-        return last(db, MOST_LISTED)
+        yield db
 
 
 def last(db: sqlite3.Connection, most: int, before: int = 0) -> tuple[JobTotals, ...]:

@@ -63,11 +63,11 @@ WORST = (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU, Verdict.AGREE, Verdict.IN
 
 
 def jobs_of(scene: Scene) -> list[OnNodes]:
-    """Every job once, with all the nodes that know it."""
-    by_job: dict[tuple[str, str], OnNodes] = {}
+    """Every job once, with all the nodes that know it. Those of two clusters may have one id."""
+    by_job: dict[tuple[str, str, str], OnNodes] = {}
     for name, node in scene.answered:
         for job in node.jobs:
-            by_job.setdefault((job.scheduler, job.job_id), []).append((name, job))
+            by_job.setdefault((job.scheduler, job.job_id, user_of(job)), []).append((name, job))
     return list(by_job.values())
 
 
@@ -133,7 +133,7 @@ def _job(on_nodes: OnNodes) -> TableRow:
     user = user_of(first)
     nodes = [where for where, _ in on_nodes]
     return TableRow(
-        subject=f"job {first.scheduler} {first.job_id}",
+        subject=f"job {first.scheduler} {first.job_id} {user}",
         cells={
             "job": text_cell(first.job_id, look, first.job_id.zfill(24)),
             "name": text_cell(first.job_name + " (ended)" * has_ended, look),

@@ -69,6 +69,15 @@ def test_every_node_adds_its_part() -> None:
     assert not found.problems
 
 
+def test_a_node_that_remembers_another_users_job_of_the_id_adds_nothing() -> None:
+    now = JOB.model_copy(update={"user": "ada", "updated": 9.0, "nodes": ("m",)})
+    before, nobody = (JOB.model_copy(update={"user": user}) for user in ("bob", ""))
+    with nodes(a=known(before), b=known(now), c=known(nobody)) as (hosts, port, by_name):
+        found = gather(hosts, NodeAgents(port), "7", wait=0.0)
+    assert found.totals == (now, nobody)
+    assert found.problems == {by_name["a"]: "knows only another user's job of this id"}
+
+
 def test_a_node_named_twice_counts_once() -> None:
     asked: list[int] = []
 

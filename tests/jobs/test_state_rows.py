@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -61,3 +62,11 @@ def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path, store: StateF
     with pytest.raises(sqlite3.Error):
         find_in_file(path.with_name("none.sqlite"), "12")
     assert not path.with_name("none.sqlite").exists()
+
+
+def test_a_pipe_is_no_state_file_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(sqlite3.OperationalError, match="it is not a file"):
+        last_in_file(tmp_path / "pipe")
+    with pytest.raises(sqlite3.OperationalError, match="it is not a file"):
+        find_in_file(tmp_path / "pipe", "12")

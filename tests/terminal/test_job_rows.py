@@ -40,6 +40,14 @@ def test_a_job_on_several_nodes_is_one_row_with_sums() -> None:
     assert shown(rows[MOE.job_id], "node") == "node-17, node-18, node-19"
 
 
+def test_jobs_of_two_clusters_with_one_id_are_two_rows() -> None:
+    of_users = [shown_node().model_copy(update={"jobs": [job(user=user)]}) for user in ("a", "b")]
+    scene = Scene(tuple(SceneAnswer(f"n{at}", each) for at, each in enumerate(of_users)), "")
+    rows = job_rows(scene)
+    assert [(shown(row, "user"), shown(row, "node")) for row in rows] == [("a", "n0"), ("b", "n1")]
+    assert len({row.subject for row in rows}) == 2
+
+
 def test_the_ofu_of_a_job_is_of_sums_and_no_mean_of_ratios() -> None:
     parts = [
         job(utilization_ratio=0.5, observed_seconds=900.0),
