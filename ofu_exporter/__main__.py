@@ -1,5 +1,6 @@
 """The `ofu-exporter` command, and `python -m ofu_exporter`."""
 
+import io
 import os
 import signal
 import sys
@@ -21,7 +22,11 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open those that whoever started this has closed: a socket in place of standard error would get the log."""
+    """Have them take any text, and open those that are closed: a socket in standard error's place would get the log."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a name's letters may be none of the locale's
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # It takes the lowest descriptor that is free: the one that is closed.

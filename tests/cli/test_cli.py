@@ -183,6 +183,17 @@ def test_a_closed_standard_stream_changes_no_exit_code(
 
 
 @pytest.mark.slow
+def test_a_letter_that_the_locale_lacks_is_written_as_its_number() -> None:
+    done = subprocess.run(
+        [*COMMAND, "list", "gpus"],
+        env={"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert r"1380 \u2020" in done.stdout  # a dagger
+
+
 def test_no_file_of_the_program_takes_the_place_of_a_closed_standard_stream() -> None:
     """Log lines go to descriptor 2: into a socket, if that were the first thing that is opened."""
     program = (
