@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -286,7 +288,8 @@ class Top(App[None]):
         panel.query_one(Static).update(rows)
 
     def on_table_view_resized(self) -> None:
-        self._show()
+        with suppress(NoMatches):  # the program ends meanwhile, and its tables are gone
+            self._show()
 
     def action_export(self) -> None:
         file = self._folder / f"ofu-top-{time.strftime('%Y%m%d-%H%M%S')}.json"

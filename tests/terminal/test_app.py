@@ -15,7 +15,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 
 import ofu_exporter.terminal
-from ofu_exporter.terminal.app import Top
+from ofu_exporter.terminal.app import TableView, Top
 from ofu_exporter.terminal.cells import width_of
 from ofu_exporter.terminal.scene import Feed, Scene, SceneAnswer
 from ofu_exporter.terminal.views import VIEWS, Choice
@@ -132,6 +132,15 @@ def test_a_key_that_is_typed_right_after_the_words_is_no_word() -> None:
             screen.top.post_message(events.Key(key, character))
         await screen.waits_for("The bar is the peak")
         assert "only with 'grace'" in screen.text
+
+    drive(act)
+
+
+def test_a_screen_that_gets_another_size_as_it_ends_breaks_nothing() -> None:
+    async def act(screen: Screen) -> None:
+        await screen.top.query_one(TableView).remove()
+        screen.top.post_message(TableView.Resized())
+        await screen.pilot.pause()
 
     drive(act)
 
