@@ -93,8 +93,9 @@ def test_a_job_that_no_node_knows_is_an_error(running: Agent) -> None:
 def test_of_the_jobs_that_run_one_that_fails_costs_no_other(running: Agent, tmp_path: Path) -> None:
     """squeue fills each column (four of requests) with blanks to the width that --Format gives it."""
     squeue = tmp_path / "squeue"
-    rows = "8 gres/gpu:1 127.0.0.1 6 N/A 127.0.0.1 7 gres/gpu:1 127.0.0.1"
-    squeue.write_text(f"#!/bin/sh\nprintf '%-32s%-1024s%-4096s\\n' {rows}\n")
+    rows = "printf '%-32s%-1024s\\n' 8 gres/gpu:1 6 N/A 7 gres/gpu:1"
+    nodes = "printf '%s|127.0.0.1\\n' 8 6 7"
+    squeue.write_text(f"#!/bin/sh\ncase $* in *--Format=*) {rows} ;; *) {nodes} ;; esac\n")
     squeue.chmod(0o755)
     port = running.url.rpartition(":")[2]
     done = call("job", "gather", "--running", "--port", port, "--slurm-bin", str(tmp_path))
