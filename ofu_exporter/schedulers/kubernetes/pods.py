@@ -21,6 +21,9 @@ PACE_SECONDS = 10.0
 """Time between two rounds of questions about pods that are known or were asked about in vain."""
 HOLD_SECONDS = 10.0
 """How long a new pod is left out while its job is not known, so that the job's name does not change."""
+NODE_SECONDS = 75.0
+"""Time between two questions about a known pod, times the pods of the node: a cluster's API server is asked no more
+often by nodes of many pods than by those of one."""
 REFRESH_SECONDS = 600.0
 """Longest time until the agent notices a pod that was replaced under the same name between two polls, and got the
 same GPUs."""
@@ -154,7 +157,8 @@ class Pods:
         self._rejected[ClaimRejection.MALFORMED.value] += workload.rejected
         pod.workload = workload.after(pod.workload)
         # Kubelet does not list an ended pod for long, and then another pod may have its name.
-        pause = PACE_SECONDS if workload.over else REFRESH_SECONDS
+        rest = min(NODE_SECONDS * len(self._known), REFRESH_SECONDS)
+        pause = PACE_SECONDS if workload.over else rest
         pod.ask_at = now if workload.pending else now + pause
         pod.answered_at = now
         pod.misses = 0

@@ -23,7 +23,18 @@ def test_a_pod_is_asked_about_again_now_and_then(bench: Bench) -> None:
     bench.api.add(doubles.pod("p", owner=("batch/v1", "Job", "train", "uid-1")))
     assert bench.jobs(holding("p", "GPU-a"))["ns/train"].uid == "uid-1"
     bench.api.add(doubles.pod("p", owner=("batch/v1", "Job", "train", "uid-2")))
-    assert bench.jobs(after=pods.REFRESH_SECONDS)["ns/train"].uid == "uid-2"
+    assert bench.jobs(after=pods.NODE_SECONDS)["ns/train"].uid == "uid-2"
+
+
+def test_a_pod_of_many_is_asked_about_every_ten_minutes(bench: Bench) -> None:
+    many = [holding(f"p{number}", f"GPU-{number}") for number in range(20)]
+    for number in range(20):
+        bench.api.add(doubles.pod(f"p{number}"))
+    asked = []
+    for seconds in (0.0, pods.REFRESH_SECONDS - 1.0, 1.0):
+        bench.claims(*many, after=seconds)
+        asked.append(len(bench.api.seen))
+    assert asked == [20, 20, 40]
 
 
 def test_a_pod_that_has_other_gpus_is_another_of_its_name(bench: Bench) -> None:
@@ -177,7 +188,7 @@ def test_pods_that_are_known_are_asked_about_in_rounds(bench: Bench) -> None:
     bench.claims(holding("a", "GPU-a"))
     bench.claims(holding("a", "GPU-a"), holding("b", "GPU-b"), after=1.0)
     asked = []
-    for seconds in (pods.REFRESH_SECONDS - 1.0, 1.0, pods.PACE_SECONDS):
+    for seconds in (2 * pods.NODE_SECONDS - 1.0, 1.0, pods.PACE_SECONDS):
         bench.claims(after=seconds)
         asked.append(len(bench.api.seen))
     assert asked == [3, 3, 4]
