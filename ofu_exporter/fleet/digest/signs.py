@@ -20,12 +20,13 @@ from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.answers import job_of
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory, JobHistory
 from ofu_exporter.fleet.history.queries import (
-    GPU,
     JOB,
     LOOKS,
-    RAW_OFU,
+    RAW_MEASURED,
+    RAW_UTILIZED,
     WITHIN,
     Quantity,
+    activity,
     holder_since,
 )
 from ofu_exporter.fleet.hours import ServerClock
@@ -46,27 +47,31 @@ def _parts_of_ratio(above: str, below: str) -> str:
     return f'label_replace({above}, "of", "above", "", "") or label_replace({below}, "of", "below", "", "")'
 
 
-_ACTIVE = (
-    f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
-    f"* on ({GPU}) group_left (job_id) {holder_since(_BEFORE)})"
-)
+_ACTIVE = f"({activity('AGENTS', holder_since(_BEFORE))} > {BUSY})"
 _RECORDED_ACTIVE = (
     f"((max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY}) and "
     f"max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m offset {_BEFORE}))"
 )
 
 
-def _clock(ofu: str, active: str) -> str:
-    """OFU over activity. At the beginning and end of a job, one is known before the other, so their sums are
-    divided."""
-    both = (f"({ofu}) and on ({JOB}) {active}", f"{active} and on ({JOB}) ({ofu})")
+def _clock(utilized: str, measured: str, active: str) -> str:
+    """What was utilized over activity x what was measured. At the beginning and end of a job, one is known before the
+    other, so their sums are divided."""
+    both = (
+        f"{utilized} and on ({JOB}) ({active})",
+        f"{measured} * on ({JOB}) {active} and on ({JOB}) {utilized}",
+    )
     return _parts_of_ratio(*(f"sum_over_time(({each}){WITHIN})" for each in both))
 
 
 CLOCK = Quantity(
     "clocks of jobs",
-    _clock(f"max by ({JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
-    _clock(RAW_OFU, f"({_ACTIVE} > {BUSY})"),
+    _clock(
+        f"max by ({JOB}) (job:ofu_job_utilization_seconds:rate5m)",
+        f"max by ({JOB}) (job:ofu_job_gpu_seconds:rate5m)",
+        _RECORDED_ACTIVE,
+    ),
+    _clock(RAW_UTILIZED, RAW_MEASURED, _ACTIVE),
 )
 """SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
 

@@ -272,9 +272,22 @@ SIZE_OF_SHORT = Quantity(
 )
 """All GPUs that a job had in the hour, however briefly."""
 
-_RAW_OBSERVED = over_nodes("rate(ofu_job_gpu_seconds_total{CLUSTER}[5m])")
-_RAW_UTILIZED = over_nodes("rate(ofu_job_utilization_seconds_total{CLUSTER}[5m])")
-RAW_OFU = f"{_RAW_UTILIZED} / ({_RAW_OBSERVED} > 0)"
+RAW_MEASURED = over_nodes("rate(ofu_job_gpu_seconds_total{CLUSTER}[5m])")
+RAW_UTILIZED = over_nodes("rate(ofu_job_utilization_seconds_total{CLUSTER}[5m])")
+"""GPUs of jobs that are measured, and GPUs' worth of peak that jobs use."""
+
+
+def activity(gpus: str, holders: str) -> str:
+    """Tensor activity of jobs: of the GPUs that a matcher selects, each by its measured time, and of who holds them."""
+    active = f"avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{{gpus}}}[5m]))"
+    measured = f"max by ({GPU}) (rate(ofu_gpu_observed_seconds_total{{{gpus}}}[5m]))"
+    above, below = (
+        f"sum by ({JOB}) (({each}) * on ({GPU}) group_left (job_id) {holders})"
+        for each in (f"{active} * {measured}", f"{measured} and {active}")
+    )
+    return f"{above} / ({below} > 0)"
+
+
 _OLDER_IDLE = (
     f"max by ({JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({JOB}) "
     f"(job:ofu:ratio_rate5m < 0.001)){WITHIN}) / {LOOKS}) or "

@@ -23,6 +23,7 @@ from ofu_exporter.fleet.history.queries import (
     JOB,
     SHORT_RATE,
     WITHIN,
+    activity,
     any_of,
     matcher,
     over_nodes,
@@ -189,10 +190,7 @@ def expressions(one: str, cluster: str) -> Mapping[str, str]:
         return either(f"job:ofu_job_{name}_seconds:rate5m", rate(name, by), by)
 
     mfu = f"{rate('compared_mfu', time='15m')} / ({rate('compared_gpu', time='15m')} > 0)"
-    active = (
-        f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
-        f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, ofu_gpu_info{{{one}}}))"
-    )
+    active = activity(cluster, f"topk by ({GPU}) (1, ofu_gpu_info{{{one}}})")
     seen = " and ".join(
         f"count(count_over_time(model:ofu_gpu_share:sum{{{cluster}}}{SHORT_RATE}{earlier})"
         f" or count_over_time(ofu_exporter_build_info{{{cluster}}}{SHORT_RATE}{earlier}))"

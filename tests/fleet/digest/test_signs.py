@@ -16,14 +16,17 @@ from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, 
 from ofu_exporter.fleet.history import queries
 from ofu_exporter.fleet.history.fleet_history import ClusterJob
 from ofu_exporter.fleet.history.history import read_history
+from ofu_exporter.fleet.reports import one_job
 from tests.helpers import fleets, uneven_fleet
 from tests.helpers.simulated_pages import scraped
 from tests.helpers.stored_fleet import (
     BEGIN,
+    ENGINES,
     HOUR,
     SCRAPE,
     ScheduledJob,
     StoredNode,
+    Twice,
     labelled,
     pages,
     read_in,
@@ -233,3 +236,27 @@ def test_what_was_done_on_its_gpus_before_is_not_in_the_clock_of_a_job(
     ids = {job.job.draft.group.users[0]: job.job.draft.job_id for job in made.jobs}
     assert found[ClusterJob("", ids["bob"])].clock == pytest.approx(1650 / 1830, abs=0.02)
     assert found[ClusterJob("", ids["eve"])].clock is None
+
+
+@pytest.fixture(scope="module")
+def parted_twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    hourly = [each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS)]
+    rules = " ".join([inspect.getsource(signs), inspect.getsource(one_job), *hourly])
+    span = (BEGIN, BEGIN + uneven_fleet.PARTED_HOURS * HOUR)
+    return Twice.of(uneven_fleet.parted_pages(), span, rules, tmp_path_factory.mktemp)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_instances_of_other_sizes_count_by_their_share_of_the_gpu(
+    engine: str, parted_twice: Twice, tmp_path: Path
+) -> None:
+    """Not every instance, nor every look, as much as the others: the job has one at first, and a larger one later."""
+    key = ClusterJob("c", "1")
+    with parted_twice.served(engine, tmp_path) as server:
+        clock = read(server.url, uneven_fleet.PARTED_HOURS, False)[key].clock
+        with reading(server.url) as reader:
+            points = one_job.read_story(reader, parted_twice.span, key).points
+    _, active, utilized = uneven_fleet.parted_sums(uneven_fleet.PARTED_HOURS)
+    assert clock == pytest.approx(utilized / active, rel=0.02)
+    assert points[-1].activity == pytest.approx(0.68, rel=0.001), "(4 x 0.8 + 1 x 0.2) / 5"
+    assert points[-1].clock == pytest.approx(0.36 / 0.68, rel=0.001), "(4 x 0.4 + 1 x 0.2) / 5"
