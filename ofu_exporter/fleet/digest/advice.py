@@ -11,7 +11,7 @@ from ofu_exporter.fleet.reports.figures import counted, hours, points
 from ofu_exporter.fleet.reports.funnel import ADVICE, lost_hours
 from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
-from ofu_exporter.fleet.reports.words import cause_meanings, causes_of
+from ofu_exporter.fleet.reports.words import away_words, cause_meanings, causes_of
 from ofu_exporter.flops.causes import Side
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Loss
@@ -169,6 +169,7 @@ def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
     if unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)
         yield f"OFU was not measured in {share} of these GPU-hours; it is not counted as 0."
+    yield from away_words(job.row for job in jobs)
     if total.cost is not None and total.priced_ratio is not None and total.priced_ratio < 0.999:
         yield f"The price of {percent(1 - total.priced_ratio)} of these GPU-hours is not known."
 

@@ -7,7 +7,7 @@ counted, and no sum of whole hours has it. It is spread over the hours of the ga
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -24,12 +24,23 @@ NODES_AT_ONCE = 50
 """Nodes that are named in one query."""
 _LOOK_HOURS = 0.5
 """How much longer than by looks a node may have been away."""
+_IDLE_OFU = 0.001
+"""As in the recording rules."""
 _LEAST_SECONDS, _STEP_SECONDS = 300.0, 60.0
 """Of a gap that a job may have ended in, and between two looks for its begin and end."""
 _GpusOfNodes = dict[str, dict[str, float]]
 """GPUs by node and model."""
 _Place = tuple[str, str]
 """A cluster and a node of it."""
+_JobOfNode = tuple[str, str]
+"""A node and the id of a job on it."""
+_BRIDGED = (
+    *((each, each.name, queries.NODE_JOB) for each in queries.JOB_HOURS),
+    (queries.LOST, "lost", f"{queries.NODE_JOB}, part"),
+    (queries.GAINED, "gained", queries.NODE_JOB),
+    (queries.ENERGY, "joules", queries.NODE_JOB),
+)
+"""Quantities whose counters go on, which sum of a job each is, and by what."""
 
 
 class _Gap(NamedTuple):
@@ -39,6 +50,14 @@ class _Gap(NamedTuple):
     first: int
     last: int
     nodes: dict[str, dict[int, float]]
+
+
+class _Hole(NamedTuple):
+    """A time in which a node was not seen."""
+
+    seconds: float
+    since: float
+    """When it was last seen before."""
 
 
 class AbsentNodeReader(HistoryAnswers):
@@ -62,8 +81,9 @@ class AbsentNodeReader(HistoryAnswers):
                     for model, count in gpus.items():
                         for hour, share in shares.items():
                             self._history.add_absent(hour, gap.cluster, model, count, share)
-            if back:
-                self._bridge(gap, before, back, self._ended(gap, before, back))
+            holes = self._holes(gap)
+            bridged = self._bridge(gap, before, back, self._ended(gap, holes)) if back else {}
+            self._note_away(gap, holes, bridged)
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[_Place, dict[int, float]] = defaultdict(dict)
@@ -145,68 +165,96 @@ class AbsentNodeReader(HistoryAnswers):
         }
         yield from (node for node, uuids in had.items() if uuids <= elsewhere)
 
-    def _ended(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> set[tuple[str, str]]:
-        """Nodes with jobs that they no longer have. Of those that they had when they went away it is noted that nobody
-        knows what they held meanwhile."""
-        ended = set()
-        nodes = {
-            node: sorted(times) for (node, _), times in self._seen(gap, back, queries.SEEN_NODES)
+    def _holes(self, gap: _Gap) -> dict[str, _Hole]:
+        """Since when nodes were not seen, and how long: the longest time of each about the gap."""
+        end = self._history.clock.end_of(gap.last)
+        return {
+            node: max(
+                _Hole(until - since, since) for since, until in pairwise([*sorted(times), end])
+            )
+            for (node, _), times in self._seen(gap, gap.nodes, queries.SEEN_NODES).items()
         }
-        holes = {
-            node: max((end - begin, begin) for begin, end in pairwise([*times, times[-1]]))
-            for node, times in nodes.items()
-        }
-        for (node, job), times in self._seen(gap, nodes, queries.SEEN_JOBS) if nodes else ():
-            length, begin = holes[node]
-            if length > _LEAST_SECONDS and max(times) <= begin:
-                ended.add((node, job.job_id))
-                if begin in times:
-                    most = sum(before[node].values()) * length / HOUR
-                    self._history.cut[job] = self._history.cut.get(job, 0.0) + most
-        return ended
 
-    def _seen(
-        self, gap: _Gap, nodes: Iterable[str], expression: str
-    ) -> Iterable[tuple[tuple[str, ClusterJob], set[float]]]:
-        """When nodes, or jobs on them, were seen about the begin and the end of a gap."""
+    def _ended(self, gap: _Gap, holes: Mapping[str, _Hole]) -> set[_JobOfNode]:
+        """Nodes with jobs that they no longer have."""
+        return {
+            (node, job.job_id)
+            for (node, job), times in self._seen(gap, holes, queries.SEEN_JOBS).items()
+            if holes[node].seconds > _LEAST_SECONDS and max(times) <= holes[node].since
+        }
+
+    def _note_away(
+        self, gap: _Gap, holes: Mapping[str, _Hole], bridged: Container[_JobOfNode]
+    ) -> None:
+        """Note what jobs may have held that had GPUs as their node went away, where no counter went on."""
+        for one in self._beside(gap, holes, queries.HELD_GPUS):
+            key, node = job_of(one.labels), one.labels["instance"]
+            job = self._history.jobs.get(self._history.owned(key, gap.first))
+            seconds, since = holes[node]
+            gpus = sum(gpus for time, gpus in one.points if 0 <= time - since < _STEP_SECONDS)
+            if job is not None and seconds > _LEAST_SECONDS and (node, key.job_id) not in bridged:
+                job.away += gpus * seconds / HOUR
+
+    def _beside(self, gap: _Gap, nodes: Iterable[str], expression: str) -> Iterator[Series]:
+        """The answer about some nodes, minute by minute, about the begin and the end of a gap."""
         ends = self._history.clock.end_of
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', nodes)}"
         named = expression.replace("NODES", wanted)
         spans = [TimeSpan(ends(gap.first) - 2 * HOUR, ends(gap.first))]
         after = TimeSpan(max(ends(gap.last) - HOUR, ends(gap.first)), self._about(gap).end)
         spans += [after] if after.hours else []
+        for span in spans if nodes else ():
+            yield from self._reader.series("nodes that were away", named, span, _STEP_SECONDS)
+
+    def _seen(
+        self, gap: _Gap, nodes: Iterable[str], expression: str
+    ) -> dict[tuple[str, ClusterJob], set[float]]:
+        """When nodes, or jobs on them, were seen then."""
         seen: dict[tuple[str, ClusterJob], set[float]] = defaultdict(set)
-        for span in spans:
-            for one in self._reader.series("nodes that were away", named, span, _STEP_SECONDS):
-                seen[one.labels["instance"], job_of(one.labels)].update(at for _, at in one.points)
-        return seen.items()
+        for one in self._beside(gap, nodes, expression):
+            seen[one.labels["instance"], job_of(one.labels)].update(at for _, at in one.points)
+        return seen
 
     def _bridge(
-        self,
-        gap: _Gap,
-        before: _GpusOfNodes,
-        back: set[str],
-        earlier: set[tuple[str, str]],
-    ) -> None:
-        """`earlier`: nodes with jobs that ended; those are added that counted most before the gap."""
+        self, gap: _Gap, before: _GpusOfNodes, back: set[str], earlier: set[_JobOfNode]
+    ) -> Mapping[_JobOfNode, float]:
+        """Give the GPU-hours held that were added, of every job whose counter went on.
+
+        `earlier`: nodes with jobs that ended; those are added that counted most before the gap.
+        """
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
-        for quantity in queries.JOB_HOURS:
+        bridged: dict[str, dict[_JobOfNode, float]] = defaultdict(dict)
+        for quantity, name, by in _BRIDGED:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
-            for labels, hours in self._beyond(gap, quantity, (jobs, queries.NODE_JOB)):
+            for labels, hours in self._beyond(gap, quantity, (jobs, by)):
                 shares, gpus = gap.nodes[labels["instance"]], before[labels["instance"]]
                 place = labels["instance"], labels["job_id"]
-                if gpus and hours > sum(gpus.values()) * (sum(shares.values()) + _LOOK_HOURS):
+                most = sum(gpus.values()) * (sum(shares.values()) + _LOOK_HOURS)
+                if gpus and hours > most and name != "joules":
                     earlier.add(place)
-                if place in earlier:
-                    continue
-                for hour, part in _spread(hours, shares):
-                    sums = JobSums()
-                    sums.add_one(quantity.name, part)
-                    key = self._history.owned(job_of(labels), hour)
-                    self._history.add_hour(self._history.job(key), hour, sums)
+                if place not in earlier:
+                    bridged[name][place] = hours
+                    self._add(gap, labels, name, hours * (HOUR if name == "joules" else 1.0))
+        self._bridge_idle(gap, bridged)
         if not self._jobs:
             self._bridge_progress(gap, wanted)
             self._bridge_models(gap, wanted, before)
+        return bridged["held"]
+
+    def _bridge_idle(self, gap: _Gap, bridged: Mapping[str, Mapping[_JobOfNode, float]]) -> None:
+        """Of a job that used nothing over the whole gap, all that was measured meanwhile was idle."""
+        for (node, job_id), measured in bridged["observed"].items():
+            if bridged["utilized"].get((node, job_id), 0.0) < _IDLE_OFU * measured:
+                labels = {"cluster": gap.cluster, "instance": node, "job_id": job_id}
+                self._add(gap, labels, "idle", measured)
+
+    def _add(self, gap: _Gap, labels: Mapping[str, str], name: str, hours: float) -> None:
+        """Add to one of a job's sums, spread over the hours of the gap."""
+        for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+            sums = JobSums()
+            sums.add_each(name, [part], labels.get("part", ""))
+            key = self._history.owned(job_of(labels), hour)
+            self._history.add_hour(self._history.job(key), hour, sums)
 
     def _bridge_progress(self, gap: _Gap, wanted: str) -> None:
         by_reason = wanted, f"{queries.NODE_JOB}, reason"
@@ -228,7 +276,7 @@ class AbsentNodeReader(HistoryAnswers):
     def _beyond(
         self, gap: _Gap, quantity: Quantity, wanted: tuple[str, str]
     ) -> Iterator[tuple[dict[str, str], float]]:
-        """GPU-hours that a counter counted over the gap, beyond what its single hours have.
+        """GPU-hours that a counter counted over the gap, beyond what its single hours have; 0 where these have all.
 
         `wanted`: matchers, and the labels of which each combination counts once, however many scrape jobs tell of it.
         """
@@ -252,11 +300,11 @@ class AbsentNodeReader(HistoryAnswers):
             }
             for one in over:
                 more = one.points[-1][1] - hourly_sums.get(tuple(sorted(one.labels.items())), 0.0)
-                if more > 0 and one.labels["instance"] in gap.nodes:
-                    yield one.labels, more / HOUR
+                if one.labels["instance"] in gap.nodes:
+                    yield one.labels, max(0.0, more) / HOUR
 
 
 def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:
     """The same GPU-hours, over the hours of a gap as far as each of them is missing."""
     whole = sum(shares.values())
-    return [(hour, hours * share / whole) for hour, share in shares.items()]
+    return [(hour, hours * share / whole) for hour, share in shares.items()] if hours else []

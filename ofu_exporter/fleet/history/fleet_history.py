@@ -174,6 +174,8 @@ class JobHistory:
     served: ServedSums | None = None
     first_hour: int | None = None
     last_hour: int | None = None
+    away: float = 0.0
+    """GPU-hours that it may have held beyond what is known, while its nodes were away."""
 
     def note_hour(self, hour: int) -> None:
         if self.first_hour is None or hour < self.first_hour:
@@ -249,8 +251,6 @@ class FleetHistory:
     """The sums of GPUs that no job held, by hour."""
     users: dict[ClusterJob, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """The first and last hour for which each user had an id."""
-    cut: dict[ClusterJob, float] = field(default_factory=dict)
-    """GPU-hours that a job may have held beyond what is known: it ended while its node was away."""
     target: float | None = None
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False

@@ -127,19 +127,20 @@ def _model_hours(name: str, counter: str) -> Quantity:
     return Quantity(name, recorded, _by_model(hours, _SEEN), counter=counter)
 
 
-def _part_of_jobs(name: str, by: str, counter: str, unit: float) -> Quantity:
+def _part_of_jobs(name: str, by: str, counter: str, unit: float = 3600.0) -> Quantity:
     recorded = f"job:{name}:increase1h[59m59s999ms]"
     scale = "" if unit == 1 else f" / {unit:g}"
     return Quantity(
         name,
         f"max by ({by}) (last_over_time({recorded}))",
         f"{over_nodes(f'increase({counter}{{CLUSTER}}[1h])', by)}{scale}",
+        counter=counter,
     )
 
 
-LOST = _part_of_jobs("lost_gpu_hours", f"{JOB}, part", "ofu_job_lost_seconds_total", 3600)
+LOST = _part_of_jobs("lost_gpu_hours", f"{JOB}, part", "ofu_job_lost_seconds_total")
 """GPU-hours of a job in which the peak was not used, by part; rules and agents of before have none."""
-GAINED = _part_of_jobs("gained_gpu_hours", JOB, "ofu_job_gained_seconds_total", 3600)
+GAINED = _part_of_jobs("gained_gpu_hours", JOB, "ofu_job_gained_seconds_total")
 ENERGY = _part_of_jobs("energy_joules", JOB, "ofu_job_energy_joules_total", 1)
 IDLE_ENERGY = ENERGY._replace(
     recorded=ENERGY.recorded.replace("energy", "idle_energy"),
@@ -223,6 +224,8 @@ NODE_UUIDS = (
 NODE_JOB = "cluster, instance, job_id"
 SEEN_JOBS = f"max by ({NODE_JOB}) (timestamp(ofu_job_held_gpu_seconds_total{{NODES}}))"
 """When jobs were last seen on nodes."""
+HELD_GPUS = f"max by ({NODE_JOB}) (rate(ofu_job_held_gpu_seconds_total{{NODES}}{SHORT_RATE}))"
+"""GPUs that jobs have of nodes."""
 SEEN_NODES = "max by (cluster, instance) (timestamp(ofu_exporter_build_info{NODES}))"
 """When nodes were last seen."""
 

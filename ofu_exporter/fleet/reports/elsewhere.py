@@ -10,7 +10,7 @@ from typing import Literal
 from ofu_exporter.fleet.chunks import ChunkReader
 from ofu_exporter.fleet.history.dcgm_queries import SM_CLOCK_HZ, labelled
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.reports.notes import MOST_NAMES
+from ofu_exporter.fleet.reports.words import MOST_NAMES
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.text import first_names
 

@@ -33,6 +33,7 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
 )
 from ofu_exporter.fleet.reports.sweeps import sweeps
+from ofu_exporter.fleet.reports.words import away_words
 from ofu_exporter.support.percent import percent, ratio
 
 
@@ -67,7 +68,11 @@ def fleet_report(
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     effective = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
     too_much = list(contradictions(history))
-    remarks = [*too_much, *notes(history, (total, rest), clusters, wanted.prices, target, cost)]
+    remarks = [
+        *too_much,
+        *away_words(rows),
+        *notes(history, (total, rest), clusters, wanted.prices, target, cost),
+    ]
     if not history.remark:
         remarks += chain_notes(factors, of_progress, bool(history.raw))
     return FleetReport(

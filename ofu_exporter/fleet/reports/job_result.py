@@ -229,6 +229,10 @@ def _headline(
         sentences.append(
             f"That is {abs(change):.0%} {'more' if change > 0 else 'less'} than its earlier runs."
         )
+    if row.away_gpu_hours:
+        sentences.append(
+            f"Its nodes were away: of up to {hours(row.away_gpu_hours)} more GPU-hours nothing is known."
+        )
     if slow:
         count = len({(each.node, each.gpu) for each in slow})
         sentences.append(f"{count} of its GPUs {'was' if count == 1 else 'were'} slow.")

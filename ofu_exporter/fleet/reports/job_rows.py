@@ -34,6 +34,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             "framework": longest(job.frameworks),
             "begin": iso(clock.end_of((job.first_hour or 0) - 1)),
             "end": iso(clock.end_of(job.last_hour or 0)),
+            "away_gpu_hours": job.away or None,
             "error": error,
             "relative_error": None if error is None or not ofu else abs(error) / ofu,
             "verdict": longest(decided or job.verdicts),

@@ -11,6 +11,7 @@ from ofu_exporter.fleet.history_server import QueryCost
 from ofu_exporter.fleet.reports.funnel import Outside, largest_loss
 from ofu_exporter.fleet.reports.funnel_rows import FunnelStep
 from ofu_exporter.fleet.reports.result import GroupRow
+from ofu_exporter.fleet.reports.words import MOST_NAMES
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reading import READ_CLOCK_EXCESS
 from ofu_exporter.values.text import first_names
@@ -68,8 +69,6 @@ def largest_losses(steps: Sequence[FunnelStep], total: GroupRow) -> str:
     return f"{text}{largest_loss(total)}".rstrip()
 
 
-MOST_NAMES = 20
-"""Nodes or jobs that a note names."""
 RULES = "helm/ofu-exporter/files/rules/*.yaml"
 
 
@@ -145,13 +144,6 @@ def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
 
 
 def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[str]:
-    if history.cut:
-        most = sorted(history.cut.items(), key=lambda each: -each[1])
-        named = first_names(
-            [f"{'/'.join(filter(None, key[:2]))} (at most {hours:.1f})" for key, hours in most],
-            MOST_NAMES,
-        )
-        yield f"Jobs that ended while their node was away, with the GPU-hours that are not known: {named}."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
     if total.held_gpu_hours and unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)

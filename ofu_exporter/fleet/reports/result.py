@@ -89,6 +89,10 @@ class JobRow(ServedColumns, SumsRow):
     framework: str | None = Field(description="As its reports say.")
     begin: str = Field(description="The begin of the first hour with data of it, UTC.")
     end: str
+    away_gpu_hours: float | None = Field(
+        default=None,
+        description="At most, that it held beyond what is known, while its nodes were away; null where all were seen.",
+    )
     error: float | None = Field(description="MFU - OFU over the same GPU-hours.")
     relative_error: float | None = Field(description="|MFU - OFU| / OFU.")
     verdict: str | None = Field(description="The verdict that its agents held longest.")

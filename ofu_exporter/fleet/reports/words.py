@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ofu_exporter.fleet.history.served_result import ServedColumns
 from ofu_exporter.fleet.reports.figures import NONE, few, rounded, tokens
@@ -10,7 +10,10 @@ from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.flops.causes import MfuCause, causes
 from ofu_exporter.serving.metrics.job import NO_CAUSE
 from ofu_exporter.values.reported import UNDECIDED, Verdict
+from ofu_exporter.values.text import first_names
 
+MOST_NAMES = 20
+"""Nodes or jobs that a sentence names."""
 VERDICTS = {
     Verdict.MFU_ABOVE_OFU: "MFU above OFU",
     Verdict.MFU_BELOW_OFU: "MFU below OFU",
@@ -25,6 +28,18 @@ def verdict_words(row: JobRow) -> str:
         return NONE
     words = VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
     return f"{words}: {row.cause}" if row.cause else str(words)
+
+
+def away_words(rows: Iterable[JobRow]) -> Iterator[str]:
+    """Which jobs may have held more than is known, the most first, in a sentence; nothing where all is known."""
+    away = [(row.away_gpu_hours, row.shown_name) for row in rows if row.away_gpu_hours]
+    named = [
+        f"{name} (at most {hours:,.1f})"
+        for hours, name in sorted(away, key=lambda each: (-each[0], each[1]))
+    ]
+    if named:
+        jobs = first_names(named, MOST_NAMES)
+        yield f"GPU-hours of jobs that are not known, while their nodes were away: {jobs}."
 
 
 def causes_of(row: JobRow) -> list[MfuCause]:

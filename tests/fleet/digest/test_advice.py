@@ -209,3 +209,12 @@ def test_a_sure_regression_is_told_with_a_command_and_its_low_ofu_is_not_told_ag
     assert "`ofu-exporter fleet job 1 --prometheus" in found["regression"]
     assert "Usual reasons" not in found
     assert "Usual reasons are data loading" in said(JobSums(80, 80, 16))["low_ofu"]
+
+
+def test_what_jobs_may_have_held_while_their_nodes_were_away_is_said() -> None:
+    (made,) = of(job("1", "ada", FINE, away=6.4), job("2", "ada", FINE))
+    *_, told = advice.remarks(made.total, made.jobs)
+    assert (
+        told
+        == "GPU-hours of jobs that are not known, while their nodes were away: a/1 (at most 6.4)."
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,9 +178,12 @@ def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
 ) -> None:
     (job,) = (row for row in report.jobs if row.job_id == "9")
     assert job.held_gpu_hours == pytest.approx(8 * 2.1, rel=0.02)
-    (said,) = (note for note in report.notes if note.startswith("Jobs that ended"))
-    (most,) = re.findall(r"not known: a/9 \(at most (\S+)\)\.$", said)
-    assert float(most) == pytest.approx(8 * 0.8, abs=8 * 2 * 61 / HOUR)
+    assert job.away_gpu_hours == pytest.approx(8 * 0.8, abs=8 * 2 * 61 / HOUR)
+    (left,) = (row for row in report.jobs if row.job_id == "8")
+    assert left.away_gpu_hours == pytest.approx(8 * 3, rel=0.02), "its node did not come back"
+    assert {row.job_id for row in report.jobs if row.away_gpu_hours} == {"8", "9"}
+    (said,) = (note for note in report.notes if note.startswith("GPU-hours of jobs"))
+    assert re.search(r": a/8 \(at most \S+\), a/9 \(at most \S+\)\.$", said)
 
 
 def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:
@@ -226,3 +229,49 @@ def test_of_twelve_minutes_over_the_end_of_an_hour_a_job_loses_nothing(tmp_path:
         history = read_history(reader, *SPAN)
     assert [each.node for each in history.absent] == [node.name]
     assert history.jobs[ClusterJob("c", "12")].total.held == pytest.approx(job.held, abs=0.1)
+
+
+LOST = {"clock": 0.1, "no_tensor": 0.4, "idle": 0.25}
+"""Of the peak of the one that works, whose OFU is 0.3; pipes gained 0.05 above their clock."""
+WATTS = 500.0
+
+
+def _lost(job: ScheduledJob, shares: Mapping[str, float]) -> Iterator[str]:
+    """What its agent counts beside its GPU-hours."""
+    (node,) = job.nodes
+    weights = {f"lost_seconds_total|{part}": share for part, share in shares.items()}
+    weights |= {"gained_seconds_total|": 0.05 * (job.ofu > 0), "energy_joules_total|": WATTS}
+    for kind, weight in weights.items():
+        name, _, part = kind.partition("|")
+        labels = job.labels(node, **({"part": part} if part else {}))
+        for minute in range(60 * HOURS + 1):
+            time = BEGIN + 60 * minute
+            if runs(job, time, 300) and not node.is_away(time):
+                yield f"ofu_job_{name}{labels} {weight * node.gpus * seconds_of(job, time)!r} {time:.3f}"
+
+
+def test_where_the_peak_went_and_the_energy_are_of_all_measured_hours(
+    tmp_path: Path,
+) -> None:
+    """Also idle hours of a job that did nothing: otherwise it would be busy while its node is away."""
+    nodes = [StoredNode("a", f"m{each}:9846", H100, 8, away=(4.25, 6.25)) for each in (1, 2)]
+    works = ScheduledJob("1", "ada", (nodes[0],), 1, 11, 0.3)
+    idles = ScheduledJob("2", "bob", (nodes[1],), 1, 11, 0.0)
+    text = pages((*nodes, STAYS), (works, idles), HOURS)
+    extra: dict[str, list[str]] = {}
+    for line in (*_lost(works, LOST), *_lost(idles, {"idle": 1.0})):
+        extra.setdefault(line.partition("{")[0], []).append(line)
+    text = text.replace("# EOF\n", openmetrics(extra))
+    with stored_pages(tmp_path, text) as server, reading(server.url) as reader:
+        jobs = read_history(reader, *SPAN).jobs
+    work, idle = (jobs[ClusterJob("a", each)].total for each in "12")
+    assert work.observed == pytest.approx(works.held, rel=0.01)
+    assert work.net_losses == {
+        "clock": pytest.approx(0.05 * work.observed, rel=0.01),
+        "no_tensor": pytest.approx(0.4 * work.observed, rel=0.01),
+        "idle": pytest.approx(0.25 * work.observed, rel=0.01),
+    }
+    assert work.joules == pytest.approx(WATTS * HOUR * works.held, rel=0.01)
+    assert work.idle < 0.7, "a look behind its end: a file cannot say that a series ended"
+    assert idle.net_losses == {"idle": pytest.approx(idle.observed, rel=0.01)}
+    assert idle.idle == pytest.approx(idles.held, rel=0.02)

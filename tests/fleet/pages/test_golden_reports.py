@@ -98,7 +98,7 @@ def fleet() -> FleetHistory:
         for n in range(4)
     ]
     found.elsewhere, found.remark = "Elsewhere are 3 GPUs.", "A remark."
-    found.cut = {made[2].key: 3.5}
+    made[2].away = 3.5
     for n, one in enumerate(made[:6]):
         lost = {"starting": 1.0 + n, "held_idle": 2.0, "alone": 0.5, "done_again": 0.25 * n}
         lost |= {"evaluation": 0.3, "checkpoint": 0.2} if n % 2 else {}

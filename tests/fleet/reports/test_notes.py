@@ -10,7 +10,6 @@ import pytest
 from ofu_exporter.fleet.chunks import MissingChunk
 from ofu_exporter.fleet.history.fleet_history import (
     AbsentNode,
-    ClusterJob,
     FleetHistory,
     JobSums,
     ModelSums,
@@ -119,12 +118,13 @@ def test_nodes_that_were_away_stand_by_their_hours_with_what_all_lost() -> None:
     ]
 
 
-def test_jobs_that_ended_unseen_stand_by_what_they_may_have_held() -> None:
-    found = history()
-    found.cut = {ClusterJob("", "1"): 2.0, ClusterJob("a", "2"): 3.0}
-    (said,) = told(found, "Jobs that ended while")
-    assert said.endswith(": a/2 (at most 3.0), 1 (at most 2.0).")
-    assert told(history(), "Jobs that ended") == []
+def test_jobs_whose_nodes_were_away_stand_by_what_they_may_have_held() -> None:
+    lacking = [
+        job(name, "u", JobSums(80, 80, 32), away=hours) for name, hours in (("3", 2.0), ("4", 3.0))
+    ]
+    (said,) = told(history(*lacking, HONEST), "GPU-hours of jobs that are not known")
+    assert said.endswith(", while their nodes were away: a/4 (at most 3.0), a/3 (at most 2.0).")
+    assert told(history(), "GPU-hours of jobs") == []
 
 
 def test_a_fleet_whose_jobs_report_nothing_is_told_how() -> None:
