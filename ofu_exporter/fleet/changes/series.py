@@ -8,7 +8,7 @@ from itertools import groupby
 from math import isnan
 from operator import itemgetter
 
-from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.point import IDLE_OFU, OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.history.answers import HistoryAnswers, without
 from ofu_exporter.fleet.history.fleet_history import ClusterJob, FleetHistory
@@ -135,9 +135,16 @@ def _labels(key: ClusterJob, row: JobRow | None) -> tuple[tuple[str, str], ...]:
 
 
 def _points(hours: Iterable[MeasuredHour], clock: ServerClock) -> tuple[OfuPoint, ...]:
-    """Those of hours in which something was measured."""
-    return tuple(
+    """Those of hours in which something was measured, without pauses and the hours beside these, which have a part.
+
+    Nothing computed until the end is no pause.
+    """
+    points = [
         OfuPoint(at_unix=clock.end_of(hour - 1), value=utilized / observed, gpu_hours=observed)
         for hour, observed, utilized in hours
         if observed > 0 and not isnan(utilized)
-    )
+    ]
+    busy = [at for at, point in enumerate(points) if point.value >= IDLE_OFU]
+    idle = set(range(busy[-1])).difference(busy) if busy else set[int]()
+    paused = {at + beside for at in idle for beside in (-1, 0, 1)}
+    return tuple(point for at, point in enumerate(points) if at not in paused)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.series import SHORT, UNMEASURED, UNNAMED, job_series, models
+from ofu_exporter.fleet.changes.series import (
+    SHORT,
+    UNMEASURED,
+    UNNAMED,
+    job_series,
+    long_jobs,
+    models,
+)
+from ofu_exporter.fleet.changes.survey import survey
 from ofu_exporter.fleet.history.fleet_history import MeasuredHours
 from ofu_exporter.fleet.reports.result import JobRow
 from tests.fleet.reports.test_fleet_report import FIRST, HONEST, WRONG, history
@@ -75,3 +85,39 @@ def test_an_hour_of_a_model_is_a_quotient_of_sums_over_its_jobs() -> None:
         two.measured[job.key].add({FIRST: 8.0, FIRST + 1: 2.0}, {FIRST: utilized})
     (series,) = models(two, [])
     assert [(point.value, point.gpu_hours) for point in series.points] == [(5 / 16, 16.0)]
+
+
+def told(levels: Sequence[float]) -> dict[str, list[tuple[str, int]]]:
+    """What is told of a job by hour, and of all jobs on its GPUs: the direction of each change, and at which hour."""
+    one = history(HONEST)
+    noise = random.Random(3)
+    one.measured[HONEST.key] = MeasuredHours()
+    utilized = {
+        FIRST + at: 8 * level * noise.gauss(1, 0.03) for at, level in enumerate([0.4, *levels])
+    }
+    one.measured[HONEST.key].add(dict.fromkeys(utilized, 8.0), utilized)
+    begin = one.clock.end_of(FIRST)
+    return {
+        kind: [
+            (
+                "down" if each.level.factor < 1 else "up",
+                round((each.after[0].at_unix - begin) / 3600),
+            )
+            for each in survey(series, 1.1).changes
+        ]
+        for kind, series in (("job", long_jobs(one, [])), ("model", models(one, [])))
+    }
+
+
+PAUSE = [0.15, *[0.0] * 8, 0.2]
+"""It pauses within an hour, and goes on within one."""
+
+
+def test_a_pause_is_no_change_and_what_changed_in_it_is_one() -> None:
+    assert told([*[0.4] * 30, *PAUSE, *[0.4] * 30]) == {"job": [], "model": []}
+    assert told([*PAUSE, *[0.4] * 40])["job"] == [], "nor is a late start"
+    assert told([*[0.4] * 30, *PAUSE, *[0.2] * 30])["job"] == [("down", 40)]
+
+
+def test_a_job_that_computes_nothing_any_more_got_worse() -> None:
+    assert told([*[0.4] * 30, 0.15, *[0.0] * 20])["job"] == [("down", 30)]
