@@ -89,7 +89,7 @@ class ChunkReader:
         self.client = client
         self.missing: list[MissingChunk] = []
         self._progress = progress
-        self._hours_at_once = hours_at_once
+        self.hours_at_once = hours_at_once
         self._lost = 0
 
     def recorded(self, what: str, names: Sequence[str], span: TimeSpan) -> Iterator[Answers]:
@@ -132,8 +132,8 @@ class ChunkReader:
     def _answers(
         self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
     ) -> Iterator[AnswerT]:
-        waiting = [*span.pieces(self._hours_at_once)][::-1]
-        hours, done = self._hours_at_once, 0
+        waiting = [*span.pieces(self.hours_at_once)][::-1]
+        hours, done = self.hours_at_once, 0
         while waiting:
             chunk = waiting.pop()
             if chunk.hours > hours:  # what was too much once is not asked for again

@@ -21,7 +21,7 @@ from tests.doubles.query_server import Question, ServerAnswer, error, query_serv
 from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, stored_pages
+from tests.helpers.stored_fleet import BEGIN, empty_victoria, put_into, stored_pages
 
 TOO_MUCH: Sequence[tuple[str, ServerAnswer]] = (
     (
@@ -362,6 +362,26 @@ def test_samples_at_both_ends_of_a_range_are_counted_once(tmp_path: Path) -> Non
             for _, value in one.points
         ]
     assert found == [*range(1, 13)]
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_what_victoriametrics_has_since_the_end_of_a_range_at_midnight_is_in_it(
+    tmp_path: Path,
+) -> None:
+    """It looks for series by the day, and vmalert records at the full hour: of a new job the last hour of a day."""
+    midnight = BEGIN + 86400
+    with empty_victoria(tmp_path) as server:
+        put_into(server, [f"x 4 {1000 * midnight:.0f}", f"y 1 {1000 * BEGIN + 1000:.0f}"])
+        asked = client(server.url)
+        until(lambda: asked.instant("x", midnight + 1) != [])
+        for answer in (
+            asked.recorded("x", BEGIN, midnight),
+            asked.steps("x", BEGIN, midnight, 3600),
+        ):
+            assert [one.points for one in answer] == [[(midnight, 4.0)]]
+        assert asked.recorded("x", BEGIN, midnight - 1) == []
+        assert asked.recorded("x", midnight, midnight + 60) == []
 
 
 def test_the_collector_of_garbage_rests_within_the_block_and_goes_on_after_it() -> None:

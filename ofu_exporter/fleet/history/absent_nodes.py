@@ -290,18 +290,32 @@ class AbsentNodeReader(HistoryAnswers):
             if part != span:  # a gap that is cut has no end to count to
                 return [], []
             each = f"max by ({by}) (increase({counter}[1h]))"
-            hourly = self._reader.client.steps(each, *part, HOUR)
-            return self._reader.client.instant(whole, part.end), hourly
+            client = self._reader.client
+            hourly = [one for cut in self._cuts(gap) for one in client.steps(each, *cut, HOUR)]
+            return client.instant(whole, part.end), hourly
 
         for over, hourly in self._reader.read("gaps of nodes", span, fetch):
-            hourly_sums = {
-                tuple(sorted(one.labels.items())): sum(value for _, value in one.points)
-                for one in hourly
-            }
+            hourly_sums: dict[tuple[tuple[str, str], ...], float] = defaultdict(float)
+            for one in hourly:
+                hourly_sums[tuple(sorted(one.labels.items()))] += sum(one.values)
             for one in over:
-                more = one.points[-1][1] - hourly_sums.get(tuple(sorted(one.labels.items())), 0.0)
+                more = one.points[-1][1] - hourly_sums[tuple(sorted(one.labels.items()))]
                 if one.labels["instance"] in gap.nodes:
                     yield one.labels, max(0.0, more) / HOUR
+
+    def _cuts(self, gap: _Gap) -> list[TimeSpan]:
+        """The time about a gap, cut where no hour knows what was before, as its hours were asked for or recorded.
+
+        In VictoriaMetrics an increase counts from the last sample before, however long ago, of the same answer.
+        """
+        about, history = self._about(gap), self._history
+        raw = {each for each in history.raw if each[0] == gap.cluster}
+        ends = {history.clock.end_of(gap.first)}
+        if (gap.cluster, gap.last) in raw:
+            at_once = self._reader.hours_at_once
+            ends = {part.end for _, span in self.raw_spans(raw) for part in span.pieces(at_once)}
+        inside = sorted(end for end in ends if about.start < end < about.end)
+        return [TimeSpan(*both) for both in pairwise([about.start, *inside, about.end])]
 
 
 def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:

@@ -145,7 +145,7 @@ def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
     }
 
 
-@pytest.mark.parametrize(("hours", "begin"), [(1, 0), (5, 5), (24, 10)])
+@pytest.mark.parametrize(("hours", "begin"), [(1, 0), (5, 0), (5, 5), (24, 10)])
 def test_nodes_are_away_for_the_same_hours_wherever_the_time_begins_or_is_cut(
     url: str, history: FleetHistory, hours: int, begin: int
 ) -> None:
@@ -158,6 +158,9 @@ def test_nodes_are_away_for_the_same_hours_wherever_the_time_begins_or_is_cut(
         for each in (part, history)
     )
     assert away == {place: share for place, share in whole.items() if place[1] >= first}
+    if (hours, begin) == (5, 0):  # cut within the gap, which is known as a whole
+        job = part.jobs[ClusterJob("a", "7")]
+        assert job.total.held == pytest.approx(JOB.held, rel=0.01)
     assert GONE.name in {node for node, _ in away}
 
 
