@@ -43,6 +43,18 @@ _BRIDGED = (
 """Quantities whose counters go on, which sum of a job each is, and by what."""
 
 
+def _over_gap(counter: str, length: str, by: str) -> str:
+    """What a counter that did not start anew counted over a gap of this length.
+
+    Of one that is new behind the gap that is also its first value, unless it is that of ten scrapes or fewer, which
+    engines count or extrapolate.
+    """
+    grown, first = f"increase({counter}{length})", f"min_over_time({counter}{length})"
+    new = f"{grown} + ({first} > 11 * {grown} / count_over_time({counter}{length}))"
+    new = f"({new} unless last_over_time({counter}[1h] offset {length[1:-1]}))"
+    return f"max by ({by}) (({new} or {grown}) and resets({counter}{length}) == 0)"
+
+
 class _Gap(NamedTuple):
     """Hours of a cluster in which the same nodes were away, with the missing share of each hour."""
 
@@ -284,7 +296,7 @@ class AbsentNodeReader(HistoryAnswers):
         counter = f"{quantity.counter}{{{matchers}}}"
         span = self._about(gap)
         length = f"[{span.hours}h]"
-        whole = queries.over_gap(counter, length, by)
+        whole = _over_gap(counter, length, by)
 
         def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
             if part != span:  # a gap that is cut has no end to count to

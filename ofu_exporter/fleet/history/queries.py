@@ -230,18 +230,6 @@ SEEN_NODES = "max by (cluster, instance) (timestamp(ofu_exporter_build_info{NODE
 """When nodes were last seen."""
 
 
-def over_gap(counter: str, length: str, by: str) -> str:
-    """What a counter that did not start anew counted over a gap of this length.
-
-    Of one that is new behind the gap that is also its first value, unless it is that of ten scrapes or fewer, which
-    engines count or extrapolate.
-    """
-    grown, first = f"increase({counter}{length})", f"min_over_time({counter}{length})"
-    new = f"{grown} + ({first} > 11 * {grown} / count_over_time({counter}{length}))"
-    new = f"({new} unless last_over_time({counter}[1h] offset {length[1:-1]}))"
-    return f"max by ({by}) (({new} or {grown}) and resets({counter}{length}) == 0)"
-
-
 _INFO = "ofu_gpu_info{CLUSTER}"
 KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{AGENTS}}) or group by ({GPU}) ({_INFO}))"
 INSTALLED = Quantity(

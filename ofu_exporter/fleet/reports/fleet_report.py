@@ -54,7 +54,6 @@ def fleet_report(
     jobs: list[groups.RatedJob] | None = None,
 ) -> FleetReport:
     """The report, with what was read of how much, and at what cost; of `jobs` that somebody has rated already."""
-    cost = reader.client.cost
     target = wanted.target_of(history)
     jobs = with_recoverable(rated_jobs(history, wanted) if jobs is None else jobs, target)
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
@@ -68,11 +67,8 @@ def fleet_report(
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     effective = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
     too_much = list(contradictions(history))
-    remarks = [
-        *too_much,
-        *away_words(rows),
-        *notes(history, (total, rest), clusters, wanted.prices, target, cost),
-    ]
+    remarks = [*too_much, *away_words(rows)]
+    remarks += notes(history, (total, rest), clusters, wanted.prices, target, reader.client.cost)
     if not history.remark:
         remarks += chain_notes(factors, of_progress, bool(history.raw))
     return FleetReport(
