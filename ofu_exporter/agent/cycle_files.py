@@ -113,6 +113,8 @@ class CycleFiles:
     def _read(self, job: Job) -> bool:
         """Read what is new of a job; whether it has a folder: it may use no NVRx."""
         folder, cycles = self._folder_of(job), self._begun[job.key]
+        if folder is None:
+            self._say(f"NVRx's folder of job {job.job_id} cannot have its user {job.user!r} in it")
         if folder is None or not folder.is_dir():
             return False
         new = sorted(self._changed(job, folder).items())

@@ -265,6 +265,7 @@ def headline(scene: Scene, width: int) -> Line:
     who = names[0] if len(names) == 1 else f"{len(names)} nodes"
     line = [
         Segment(f"{who}  ", "title"),
+        *(Segment(f"{mark}  ", "bad") for mark in _marks(scene)),
         Segment(f"OFU {percent(scene.ofu, 'not measured')}", "strong"),
     ]
     hour = node_hour(scene.nodes)
@@ -277,13 +278,17 @@ def headline(scene: Scene, width: int) -> Line:
     return fit_line(line, max(width, 1))
 
 
-def _notes(scene: Scene) -> Iterator[str]:
-    """Notes that a reader must know before reading any number."""
+def _marks(scene: Scene) -> Iterator[str]:
+    """What a reader must know before any number: no narrow terminal cuts it off."""
     first_sources = [source for node in scene.nodes for source in node.sources[:1]]
     if any(source.simulated for source in first_sources):
         yield "SIMULATED"
     if any(source.source == RECORDED for source in first_sources):
         yield "RECORDED"
+
+
+def _notes(scene: Scene) -> Iterator[str]:
+    """What is not whole, and who disagrees."""
     missing = scene.missing
     if missing and len(scene.answers) > 1:
         answered = len(scene.answers) - len(missing)

@@ -160,10 +160,13 @@ def test_ten_thousand_cycles_cost_no_more_than_five_hundred(folder: Path) -> Non
     assert 3 < (files.restarts(JOB) or 0) <= MOST_CYCLES
 
 
-@pytest.mark.parametrize("user", ["../root", "", "a/b", ".."])
-def test_a_user_whose_name_is_a_path_has_no_folder(folder: Path, user: str) -> None:
+@pytest.mark.parametrize("user", ["../root", "", "a/b", "..", "DOM\\ada"])
+def test_a_user_whose_name_is_a_path_has_no_folder(
+    folder: Path, user: str, caplog: pytest.LogCaptureFixture
+) -> None:
     job = replace(JOB, user=user)
     assert looked(str(folder.parent) + "/%u/4711", job).restarts(job) is None
+    assert f"cannot have its user {user!r} in it: its restarts may be missing" in caplog.text
     assert looked(str(folder.parent)[:-1] + "%u", JOB).restarts(JOB) is None
 
 

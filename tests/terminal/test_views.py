@@ -117,7 +117,8 @@ def test_made_up_data_and_a_replayed_recording_are_marked(source: str, mark: str
     made_up = source == "simulate"
     read = SourceJson(source=source, up=True, simulated=made_up, reason=None, detail="", advice="")
     node = shown_node().model_copy(update={"sources": [read]})
-    assert mark in head(Scene((SceneAnswer("n", node),), "its agent"))
+    scene = Scene((SceneAnswer("n", node),), "its agent")
+    assert head(scene).startswith(f"n  {mark}  OFU"), "at any width"
     assert mark not in head(Scene((SceneAnswer("n", shown_node()),), "its agent"))
 
 
