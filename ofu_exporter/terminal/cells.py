@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import unicodedata
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ Line = list[Segment]
 
 MORE = "\u2026"
 """The sign for text that was cut off."""
+_DOMAIN = re.compile(r"^([A-Za-z][^. ]*)\.[^ ]*")
+"""After a node's name, which no number begins."""
 
 
 def width_of(text: str) -> int:
@@ -75,6 +78,17 @@ def fit(text: str, width: int, to_the_right: bool = False) -> str:
     piece = cut(text, width)
     space = " " * (width - width_of(piece))
     return space + piece if to_the_right else piece + space
+
+
+def fit_ends(text: str, width: int) -> str:
+    """The text, escaped, padded to a width, or without its domain or its middle: what is left tells names apart."""
+    text = shown(text)
+    if width_of(text) > width:
+        text = _DOMAIN.sub(rf"\1{MORE}", text)
+    if width_of(text) <= width or not text.replace(MORE, "").isascii():
+        return fit(text, width)
+    end = text[len(text) - width // 2 :]
+    return cut(text, width - len(end)) + end
 
 
 def line_width(line: Line) -> int:

@@ -18,14 +18,23 @@ from ofu_exporter.terminal.scene import (
     ofu_of,
     user_of,
 )
-from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, picture, text_cell
+from ofu_exporter.terminal.table import (
+    TableRow,
+    TerminalColumn,
+    joined,
+    name_cell,
+    picture,
+    text_cell,
+)
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
 """The sign for a missing number."""
 IDLE_SECONDS = 60.0
 """A shorter time without tensor work counts as a pause between steps."""
-NODE = TerminalColumn("node", "NODE", 6, 16, sort="n")
+MOST_NAME = 42
+"""Cells of a node's or a job's name, where there is room."""
+NODE = TerminalColumn("node", "NODE", 6, MOST_NAME, sort="n")
 GPU_COLUMNS = (
     TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True, sort="g"),
     TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True, sort="o"),
@@ -39,7 +48,7 @@ GPU_COLUMNS = (
     TerminalColumn("note", "", 9, 30, rank=7, sort="i"),
 )
 NODE_COLUMNS = (
-    TerminalColumn("node", "NODE", 6, 24, sort="n"),
+    NODE,
     TerminalColumn("gpus", "GPUS", 16, 80),
     TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True, sort="o"),
     TerminalColumn("measured", "measured", 8, 8, rank=2, to_the_right=True, sort="g"),
@@ -85,7 +94,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
     away = gpu.unavailable is not None
     style = "bad" if away else "soft" if active == 0 else ""
     cells = {
-        "node": text_cell(where, style, where),
+        "node": name_cell(where, style),
         "gpu": text_cell(gpu_label(gpu), style, gpu_place(gpu)),
         "ofu": text_cell(bare_percent(ofu), style or "strong", ofu),
         "error": text_cell("" if stderr is None else f"{200 * stderr:.1f}", "soft", stderr),
@@ -125,7 +134,7 @@ def _node(answer: SceneAnswer) -> TableRow:
     node = answer.node
     if node is None:
         words = answer.problem or "no answer yet"
-        cells = {"node": text_cell(answer.name, "bad", answer.name), "gpus": joined((words, "bad"))}
+        cells = {"node": name_cell(answer.name, "bad"), "gpus": joined((words, "bad"))}
         return TableRow(
             f"node {answer.name}",
             cells,
@@ -141,7 +150,7 @@ def _node(answer: SceneAnswer) -> TableRow:
     return TableRow(
         subject=f"node {answer.name}",
         cells={
-            "node": text_cell(answer.name, order=answer.name),
+            "node": name_cell(answer.name),
             "gpus": picture(lambda width: fit_line([*_levels(node)], width)),
             "ofu": text_cell(bare_percent(ofu), "strong", ofu),
             "measured": text_cell(f"{measured}/{len(node.gpus)}", "bad" * is_partial, measured),

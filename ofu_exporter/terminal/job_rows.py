@@ -9,6 +9,7 @@ from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.details import gpu_details, job_details, user_details
 from ofu_exporter.terminal.gpu_rows import (
+    MOST_NAME,
     NODE,
     bare_percent,
     gpu_place,
@@ -17,14 +18,14 @@ from ofu_exporter.terminal.gpu_rows import (
     mean_hour,
 )
 from ofu_exporter.terminal.scene import Scene, gpu_label, idle_words, mean_losses, ofu_of, user_of
-from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text_cell
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, name_cell, picture, text_cell
 from ofu_exporter.values.reported import LikelyCause, Verdict
 from ofu_exporter.values.text import first_names
 
 OnNodes = list[tuple[str, NodeJob]]
 """A job as several nodes know it, with their names."""
 JOB_COLUMNS = (
-    TerminalColumn("job", "JOB", 8, 16, sort="j"),
+    TerminalColumn("job", "JOB", 8, MOST_NAME, sort="j"),
     TerminalColumn("name", "NAME", 8, 28, rank=5),
     TerminalColumn("user", "USER", 6, 14, rank=2, sort="u"),
     TerminalColumn("node", "NODE", 6, 24, rank=6, sort="n"),
@@ -49,7 +50,7 @@ IDLE_COLUMNS = (
     NODE,
     TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True, sort="g"),
     TerminalColumn("idle", "no tensor work for", 9, 18, sort="i"),
-    TerminalColumn("job", "JOB", 8, 16, sort="j"),
+    TerminalColumn("job", "JOB", 8, MOST_NAME, sort="j"),
     TerminalColumn("user", "USER", 6, 14, sort="u"),
     TerminalColumn("name", "NAME", 8, 30, rank=1),
 )
@@ -221,7 +222,7 @@ def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> TableRow:
     return TableRow(
         subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
         cells={
-            "node": text_cell(where, order=where),
+            "node": name_cell(where),
             "gpu": text_cell(gpu_label(gpu), order=gpu_place(gpu)),
             "idle": text_cell(idle_words(idle), "warn", idle),
             "job": text_cell(ids, order=ids),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ofu_exporter.terminal.cells import Line, Segment, fit, fit_line, line_width, width_of
+from ofu_exporter.terminal.cells import Line, Segment, fit, fit_ends, fit_line, line_width, width_of
 
 GAP = 1
 """Cells between two columns."""
@@ -71,6 +71,10 @@ def text_cell(value: str, style: str = "", order: float | str | None = None) -> 
     return Cell(
         lambda width, to_the_right: [Segment(fit(value, width, to_the_right), style)], order
     )
+
+
+def name_cell(value: str, style: str = "") -> Cell:
+    return Cell(lambda width, _: [Segment(fit_ends(value, width), style)], value)
 
 
 def picture(draw: Callable[[int], Line], order: float | None = None) -> Cell:

@@ -12,6 +12,7 @@ from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import STYLES, Line, Segment, fit_line
 from ofu_exporter.terminal.gpu_rows import (
     GPU_COLUMNS,
+    MOST_NAME,
     NODE,
     NODE_COLUMNS,
     gpu_rows,
@@ -33,7 +34,14 @@ from ofu_exporter.terminal.job_rows import (
     worst_verdict,
 )
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_label, idle_words, in_words, user_of
-from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out, text_cell
+from ofu_exporter.terminal.table import (
+    TableRow,
+    TableSection,
+    TerminalColumn,
+    lay_out,
+    name_cell,
+    text_cell,
+)
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.reasons import Reason
@@ -44,7 +52,7 @@ STUCK_SECONDS = 60.0
 LONG_IDLE_SECONDS = 600.0
 """A GPU that is held without tensor work for longer than this is listed."""
 PROBLEM_COLUMNS = (
-    TerminalColumn("where", "WHERE", 10, 26, sort="n"),
+    TerminalColumn("where", "WHERE", 10, MOST_NAME + 8, sort="n"),
     TerminalColumn("what", "WHAT", 20, 60, sort="d"),
     TerminalColumn("advice", "WHAT TO DO", 24, 200, rank=1),
 )
@@ -69,7 +77,7 @@ def _row(problem: _Problem) -> TableRow:
     return TableRow(
         subject=f"problem {where} {what}",
         cells={
-            "where": text_cell(where, style, where),
+            "where": name_cell(where, style),
             "what": text_cell(what, style, what),
             "advice": text_cell(advice),
         },

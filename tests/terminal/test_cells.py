@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ofu_exporter.terminal.cells import Segment, cut, fit, fit_line, line_width, width_of
+from ofu_exporter.terminal.cells import Segment, cut, fit, fit_ends, fit_line, line_width, width_of
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 LATIN = st.text(
@@ -28,6 +29,24 @@ def test_a_cell_has_its_width_and_is_printable(text: str, width: int, to_the_rig
 def test_a_width_is_what_another_library_takes_it_for(text: str) -> None:
     if text.isprintable():
         assert width_of(text) == cell_len(text)
+
+
+@given(TEXTS, st.integers(0, 60))
+def test_a_name_has_its_width(text: str, width: int) -> None:
+    assert width_of(fit_ends(text, width)) == width
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "text"),
+    [
+        ("gpu-node-001.cluster.example.com GPU 7", 38, "gpu-node-001.cluster.example.com GPU 7"),
+        ("gpu-node-001.cluster.example.com GPU 7", 20, "gpu-node-001… GPU 7 "),
+        ("gke-h100-pool-1-a1b2c3d4-x9y8 GPU 7", 20, "gke-h100-…x9y8 GPU 7"),
+        ("10.0.12.34:9846", 10, "10.0…:9846"),
+    ],
+)
+def test_what_tells_names_apart_is_cut_last(name: str, width: int, text: str) -> None:
+    assert fit_ends(name, width) == text
 
 
 @given(st.lists(TEXTS, max_size=4), st.integers(0, 30))
