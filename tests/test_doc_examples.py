@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,3 +102,14 @@ def test_a_line_of_python_prints_what_is_shown(command: str, lines: list[str]) -
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(pattern(lines), done.stdout), done.stdout
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_jq_passes_over_what_systemd_and_not_the_agent_logs() -> None:
+    text = (ROOT / "docs" / "terminal.md").read_text()
+    (words,) = re.findall(r"-u ofu-exporter -o cat [|] (jq .*)", text)
+    lines = 'Started Prometheus exporter.\n{"event":"job_began"}\n{"event":"job_ended"}\n'
+    done = subprocess.run(
+        shlex.split(words), input=lines, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == '{"event":"job_ended"}\n'
