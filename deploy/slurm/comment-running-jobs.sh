@@ -9,4 +9,4 @@ state=${OFU_EXPORTER_STATE:-/run/ofu-exporter}
 mkdir -p "$state"
 exec 9>"$state/comment.lock"
 flock -n 9 || exit 0 # the last one has not come to its end
-exec "$program" job gather --running --write "$@"
+exec "$program" job gather --running --write "$@" >/dev/null # cron mails what is printed

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import click
 from pydantic import BaseModel, ValidationError
@@ -110,6 +110,11 @@ def check_known(layer: SettingsLayer, settings: Iterable[str]) -> None:
 def build(model: type[ModelT], layer: SettingsLayer, owner: str = "the agent") -> ModelT:
     """Make a model from its own keys. Raises ConfigError, which names the setting and its origin."""
     of_model = {key: setting for key, setting in layer.items() if key in model.model_fields}
+    for key, setting in of_model.items():
+        kind = model.model_fields[key].annotation
+        if setting.value == "" and Path in (kind, *get_args(kind)):
+            # It would be the folder that the process happens to be in.
+            raise ConfigError(f"{setting.origin}: it is empty; leave it out, or name a file")
     try:
         return model.model_validate({key: setting.value for key, setting in of_model.items()})
     except ValidationError as error:

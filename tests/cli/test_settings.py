@@ -108,6 +108,12 @@ def test_a_bad_value_is_named_with_where_it_was_set(file: Path, value: str, name
     assert f"{name} in {file}" in refusal(file=file)
 
 
+@every(["state_file", "pause_file", "web_config_file", "job_dir", "dcgm_job_dir"])
+def test_an_empty_path_is_not_the_folder_that_the_agent_is_in(name: str) -> None:
+    told = refusal(environ={f"OFU_{name.upper()}": ""})
+    assert told == f"OFU_{name.upper()}: it is empty; leave it out, or name a file"
+
+
 def test_a_bad_option_of_a_source_is_named_with_where_it_was_set(file: Path) -> None:
     file.write_text("source: dcgm-exporter\nunchanged-limit: long\n")
     assert "--url" in refusal({"source": "dcgm-exporter", "url": "localhost:9400"})
