@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    computed_field,
+)
 
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.instant import UNIX_LIMIT
 from ofu_exporter.values.losses import Bottleneck, Bounds, Loss, LossSums, MemorySums
 
 _HERE = {"lost": "lost_seconds", "gained": "gained_seconds", "bottlenecks": "no_tensor_bounds"}
 """Sums that have another name here; every other one has the same."""
 _SUMS = tuple(name for name in LossSums._fields if name != "memory")
+YEAR_1 = -62135596800.0
+
+
+def _of_calendar(unix: float) -> float:
+    """Raises ValueError for a time that no calendar has, which only another hand writes."""
+    if not YEAR_1 <= unix <= UNIX_LIMIT:
+        raise ValueError(f"{unix!r} is no time")
+    return unix
+
+
+UnixTime = Annotated[float, AfterValidator(_of_calendar)]
 
 
 def of_sums(sums: LossSums) -> dict[str, Any]:
@@ -81,8 +100,8 @@ class RunTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
 
     uid: str = ""
     node: str = ""
-    began: float
-    ended: float | None = None
+    began: UnixTime
+    ended: UnixTime | None = None
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat

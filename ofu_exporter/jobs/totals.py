@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, computed_field
 
-from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals, of_sums
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals, UnixTime, of_sums
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.ownership.job_state import DISTRIBUTION_STEP, JobState
@@ -58,11 +58,11 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     nodes: tuple[str, ...] = ()
     """The nodes whose totals these are."""
     simulated: bool = False
-    began: float
+    began: UnixTime
     """Unix time at which the job was first seen; the next two are Unix times as well."""
-    ended: float | None = None
-    updated: float
-    held_since: float | None = None
+    ended: UnixTime | None = None
+    updated: UnixTime
+    held_since: UnixTime | None = None
     """Unix time since which its GPUs were counted as held, where that is before it was seen."""
     gpus: tuple[GpuTotals, ...] = ()
     runs: tuple[RunTotals, ...] = ()

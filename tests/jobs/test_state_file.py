@@ -275,6 +275,16 @@ def test_so_does_a_job_whose_reports_cannot_be(field: str, value: str, path: Pat
     assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
 
 
+@pytest.mark.parametrize("field", ["began", "updated", "runs[0].began"])
+@pytest.mark.parametrize("value", ["1e18", "-1e12"])
+def test_so_does_a_job_of_a_time_that_no_calendar_has(field: str, value: str, path: Path) -> None:
+    store = stored(path)
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
+    changed = f"json_set(report, '$.{field}', {value})"
+    change(path, f"UPDATE jobs SET report = {changed} WHERE job_id = '12'")
+    assert (store.find("12"), len(store.find("13"))) == ((), 1)
+
+
 def test_so_does_a_job_whose_end_is_no_time(path: Path) -> None:
     store = stored(path)
     store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
