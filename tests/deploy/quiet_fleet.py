@@ -152,7 +152,7 @@ def read_load(time: float) -> float:
 def by_hand(time: float) -> float:
     """OFU of a notebook: a third of each hour, but for lunch and the evening of who forgets it."""
     hour = time % DAY / HOUR
-    lunch, evening = 12.1 < hour < 13.3, hour >= 18 or hour < 9
+    lunch, evening = 12.1 < hour < 13.2, hour >= 18 or hour < 9
     starved = FAULTS["starved"].at(time) and hour % 1 > 0.05
     return 0.0 if lunch or evening or starved or hour % 1 > 1 / 3 else 0.12
 
