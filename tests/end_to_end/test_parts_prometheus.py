@@ -14,6 +14,7 @@ from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.values.reading import Activity
 from ofu_exporter.values.snapshot import GpuView
+from tests.deploy.promtool import is_newer
 from tests.helpers.stored_fleet import BEGIN, stored_pages
 from tests.helpers.values import H100_RATING, gpu, reading
 
@@ -78,7 +79,7 @@ def test_rates_add_up_over_failed_scrapes_and_a_restart(tmp_path: Path) -> None:
     assert len(series.points) >= 40
     exact = [value for _, value in series.points if abs(value) < 1e-9]
     # Where a range begins right after the restart, Prometheus extends each counter to the time at which it may have
-    # been 0, which is not the same for all.
-    assert len(series.points) - len(exact) <= 2
-    assert all(abs(value) < 1e-4 for _, value in series.points)
+    # been 0, which is not the same for all; since Prometheus 3 also where it begins at the last scrape before.
+    assert len(series.points) - len(exact) <= 3
+    assert all(abs(value) < (1e-2 if is_newer() else 1e-4) for _, value in series.points)
     assert all(0.5 < value < 1.5 for _, value in observed.points)

@@ -14,7 +14,7 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.support.percent import ratio
 from ofu_exporter.values.losses import Loss
 
-SPLIT_TOLERANCE = 0.002
+SPLIT_TOLERANCE = 0.005
 """Increases of counters are extrapolated to the ends of the hour, so their sums differ by a little."""
 
 
