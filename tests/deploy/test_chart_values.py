@@ -408,6 +408,8 @@ def test_a_monitor_has_its_limits_its_token_and_the_pods_labels(helm: str) -> No
 def test_the_service_has_the_type_and_the_port_that_are_given(helm: str) -> None:
     headless = only(render(helm, {}), "Service")["spec"]
     assert (headless["clusterIP"], headless["ports"][0]["port"]) == ("None", 9846)
+    asked = only(render(helm, {"service": {"port": 80}}), "Pod")["spec"]["containers"][0]["args"][2]
+    assert asked == "9846", "a headless service leads to the pods' own port"
     given = {
         "service": {"type": "NodePort", "port": 80},
         "dnsConfig": {"nameservers": ["10.0.0.2"]},
@@ -417,6 +419,7 @@ def test_the_service_has_the_type_and_the_port_that_are_given(helm: str) -> None
     assert (spec["type"], spec["ports"][0]["port"]) == ("NodePort", 80)
     assert spec["ports"][0]["targetPort"] == "metrics"
     assert "clusterIP" not in spec
+    assert only(objects, "Pod")["spec"]["containers"][0]["args"][2] == "80", "`helm test` asks it"
     assert pod_spec(objects)["dnsConfig"] == {"nameservers": ["10.0.0.2"]}
 
 

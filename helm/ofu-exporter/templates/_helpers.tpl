@@ -157,6 +157,10 @@ imagePullSecrets:
 {{- .Values.config.listen | splitList ":" | last }}
 {{- end }}
 
+{{- define "ofu-exporter.servicePort" -}}
+{{- int .Values.service.port | default (include "ofu-exporter.port" . | int) }}
+{{- end }}
+
 {{- define "ofu-exporter.nodeServiceName" -}}
 {{- printf "%s-node" (include "ofu-exporter.fullname" . | trunc 58 | trimSuffix "-") }}
 {{- end }}
