@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.deploy.chart import (
     CHART,
@@ -32,6 +33,16 @@ PAGES += [CHART / "README.md"]
 def test_the_readme_says_what_it_is_for(path: object) -> None:
     name = getattr(path, "name", "")
     assert f"| [{name}](examples/{name}) |" in (CHART / "README.md").read_text()
+
+
+@every_helm
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_pod_leaves_a_node_that_is_paused(helm: str, path: Path) -> None:
+    """docs/configuration.md says so of every affinity."""
+    objects = render(helm, yaml.safe_load(path.read_text()))
+    for term in node_terms(pod_spec(objects)):
+        keys = {each["key"] for each in term["matchExpressions"]}
+        assert {"ofu-exporter/paused", "nvidia.com/gpu.deploy.client"} <= keys
 
 
 def helm_commands(page: Path) -> list[list[str]]:
@@ -67,15 +78,17 @@ def test_on_gke_the_library_is_found_where_googles_driver_is_mounted(helm: str) 
     assert own["securityContext"]["privileged"] is True
     assert "runtimeClassName" not in spec
     (term,) = node_terms(spec)
-    assert [each["key"] for each in term["matchExpressions"]] == [
-        "cloud.google.com/gke-accelerator"
-    ]
+    assert term["matchExpressions"][0]["key"] == "cloud.google.com/gke-accelerator"
 
 
 @every_helm
 def test_on_eks_any_label_that_tells_of_gpus_is_enough(helm: str) -> None:
     spec = pod_spec(render(helm, VALUE_SETS["eks"]))
-    assert all(len(term["matchExpressions"]) == 1 for term in node_terms(spec)), "or, not and"
+    wanted = [
+        [each for each in term["matchExpressions"] if each["operator"] == "In"]
+        for term in node_terms(spec)
+    ]
+    assert all(len(of_term) == 1 for of_term in wanted), "or, not and"
     assert len(node_terms(spec)) == 4
     assert "runtimeClassName" not in spec
     assert not spec["containers"][0]["securityContext"].get("privileged")
