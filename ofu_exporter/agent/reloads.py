@@ -13,6 +13,7 @@ from pathlib import Path
 from ofu_exporter.errors import ConfigError, HungError
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
+from ofu_exporter.serving.tls import tls_of_settings
 from ofu_exporter.serving.web_config import WebConfig, read_web_config
 from ofu_exporter.settings import Settings
 from ofu_exporter.support.patience import soon
@@ -95,17 +96,19 @@ class WebRenewal:
         count: Callable[[str], object],
     ) -> None:
         """`count` is called with the outcome of each renewal after a change of a file."""
-        self._web = web
         self._read_access = read_access
         self._server = server
         self._count = count
         self._renewing = asyncio.Lock()
         self._watch: threading.Thread | None = None
         """None before the start."""
+        self._files: tuple[Path, ...] = web.files
+        """Every file whose change changes something: the web configuration's, and those of TLS by settings."""
 
     def start(self, settings: Callable[[], Settings]) -> None:
         """Begin to watch the files, for the running event loop."""
         loop = asyncio.get_running_loop()
+        self._files += _tls_files(settings())
 
         def changed() -> None:
             try:
@@ -122,7 +125,7 @@ class WebRenewal:
 
     def _watch_files(self) -> None:
         """Start the watching thread once there is a file to watch."""
-        if self._watch is not None and self._web.files and self._watch.ident is None:
+        if self._watch is not None and self._files and self._watch.ident is None:
             self._watch.start()
 
     def _look(self, changed: Callable[[], None], before: Mapping[Path, Stamp]) -> None:
@@ -134,7 +137,7 @@ class WebRenewal:
             before = now
 
     def _stamps(self) -> dict[Path, Stamp]:
-        return {path: stamp(path) for path in self._web.files}
+        return {path: stamp(path) for path in self._files}
 
     async def renew(self, settings: Settings) -> None:
         """Read everything again. Raises ConfigError and then keeps the last good configuration."""
@@ -158,5 +161,10 @@ class WebRenewal:
             self._read_access.refuse_opening(web)
             await self._server.renew(settings, web)
             self._read_access.renew(web)
-            self._web = web
+            self._files = web.files + _tls_files(settings)
             self._watch_files()
+
+
+def _tls_files(settings: Settings) -> tuple[Path, ...]:
+    tls = tls_of_settings(settings)
+    return tls.files if tls else ()

@@ -176,6 +176,19 @@ def test_passwords_and_certificates_are_renewed_when_their_files_change(
 
 
 @pytest.mark.slow
+def test_a_certificate_of_the_flags_is_renewed_when_its_files_change(
+    certificates: Certificates,
+) -> None:
+    """As the chart gives one: nobody sends a pod a signal."""
+    trust = certificates.context(False)
+    tls = ("--tls-cert", str(certificates.cert), "--tls-key", str(certificates.key))
+    with agent("run", *FAST, *tls) as running:
+        before = _serial(running, trust)
+        certificates.renew()
+        until(lambda: _serial(running, trust) != before)
+
+
+@pytest.mark.slow
 def test_a_handshake_that_was_begun_under_an_authority_ends_with_it(
     tmp_path: Path, certificates: Certificates
 ) -> None:
