@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import textwrap
 import time
 import urllib.parse
@@ -145,8 +146,7 @@ class Site:
         self.do(f"{blocks} {self.folder}/before.om /var/lib/prometheus")
 
 
-@contextlib.contextmanager
-def site_in(folder: Path) -> Iterator[Site]:
+def copy_checkout(target: Path) -> None:
     names = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -156,8 +156,13 @@ def site_in(folder: Path) -> Iterator[Site]:
     ).stdout.split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
-            (folder / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / "checkout" / name)
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+@contextlib.contextmanager
+def site_in(folder: Path) -> Iterator[Site]:
+    copy_checkout(folder / "checkout")
     made = Site(folder)
     try:
         yield made
@@ -237,6 +242,16 @@ def test_the_page_leads_from_eight_nodes_to_a_weekly_report_and_back(early: Earl
     with early.of(followed) as site:
         report_and_time_it(site)
         uninstall(site)
+
+
+def test_a_node_without_a_network_is_installed_from_what_was_downloaded(tmp_path: Path) -> None:
+    text = " ".join(PAGE.read_text().split())
+    download, install = re.findall("`(pip (?:download|install --no-index) [^`]*)`", text)
+    copy_checkout(tmp_path)
+    new = f"{sys.executable} -m venv v && v/bin/{download} && {sys.executable} -m venv --clear v"
+    shell = ["sh", "-ec", f"{new} && v/bin/{install} && v/bin/ofu-exporter --version"]
+    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_lines_for_slurm_are_those_of_its_page() -> None:
