@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from ofu_exporter.fleet.history import queries
+from ofu_exporter import fleet
+from ofu_exporter.fleet.history import queries, served
 from ofu_exporter.serving import metrics
 from tests.deploy.promtool import (
     ALERTS,
@@ -89,6 +90,34 @@ def test_all_hours_that_a_report_adds_up_are_of_one_group() -> None:
         if re.search(rf"{rule['record']}(?![\w:])", named)
     }
     assert where == {"ofu-hours"}
+
+
+HOUR_NAMES = [
+    each.recorded
+    for each in (
+        *queries.JOB_HOURS,
+        *queries.MODEL_HOURS,
+        *queries.JOBLESS,
+        queries.LOST,
+        queries.GAINED,
+        queries.ENERGY,
+        queries.IDLE_ENERGY,
+        *served.BESIDE,
+    )
+]
+"""What reports read whose names are made of parts."""
+
+
+def test_what_reports_read_of_an_hour_builds_on_no_other_series_of_that_hour() -> None:
+    """vmalert writes what a rule records after the next has been evaluated, and five minutes later it is too old."""
+    (hours,) = (each for path in RULES for each in groups(path) if each["name"] == "ofu-hours")
+    rules = {rule["record"]: rule["expr"] for rule in hours["rules"]}
+    reports = Path(fleet.__file__).parent.rglob("*.py")
+    text = " ".join([*(each.read_text() for each in reports), *HOUR_NAMES])
+    read = {name for name in rules if re.search(rf"{name}(?![\w:])", text)}
+    assert {
+        each for name in read for each in rules if re.search(rf"{each}(?![\w:])", rules[name])
+    } == set()
 
 
 def test_no_rule_is_recorded_twice() -> None:
