@@ -33,7 +33,8 @@ _PAUSES = (0.5, 2.0, 8.0)
 """Seconds between the tries of a query while the server is busy or away."""
 _LONGEST_PAUSE = 60.0
 LOOK_BACK = {"max_lookback": "300s"}
-"""VictoriaMetrics would show the last sample for as long as a step, an hour, where Prometheus does for five minutes."""
+"""VictoriaMetrics would show the last sample for as long as a step, up to an hour, where Prometheus does for five
+minutes."""
 _ASKED_ONCE = {"stats": "all", "nocache": "1"}
 """VictoriaMetrics would write each day beside those before into its cache, which costs it more than the answers."""
 _MOMENT = 0.001
@@ -107,7 +108,7 @@ class PrometheusClient(HistoryServer):
     def instant(self, expression: str, at: float | None = None) -> list[Series]:
         """The value of an expression at a time, by default the server's own. Raises QueryError."""
         when = {} if at is None else {"time": f"{at:.3f}"}
-        return self._asked("query", {"query": expression, **when})
+        return self._asked("query", {"query": expression, **when, **LOOK_BACK})
 
     def recorded(self, selector: str, start: float, end: float) -> list[Series]:
         """The samples of a series themselves, those after `start` and not after `end`. Raises QueryError.

@@ -278,3 +278,26 @@ def test_where_the_peak_went_and_the_energy_are_of_all_measured_hours(
     assert work.idle < 0.7, "a look behind its end: a file cannot say that a series ended"
     assert idle.net_losses == {"idle": pytest.approx(idle.observed, rel=0.01)}
     assert idle.idle == pytest.approx(idles.held, rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def briefly(tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    nodes = StoredNode("d", "b1:9846", H100, 2, away=(6.25, 6.59)), StoredNode("d", "b2", H100, 2)
+    job = ScheduledJob("13", "gus", nodes[:1], 6.27, 6.93, 0.3)
+    return Twice.of(
+        pages(nodes, (job,), 9), (BEGIN, BEGIN + 9 * HOUR), RULES, tmp_path_factory.mktemp
+    )
+
+
+@pytest.mark.parametrize("engine", ["raw", "victoria raw", "victoria recorded"])
+def test_of_twenty_minutes_a_job_that_began_in_them_loses_nothing(
+    engine: str, briefly: Twice, tmp_path: Path
+) -> None:
+    """Not where a look finds the last sample of ten before, either. A Prometheus whose records have no marks of their
+    end, which a file can't have, hides all of them.
+    """
+    with briefly.served(engine, tmp_path) as server, reading(server.url) as reader:
+        history = read_history(reader, *briefly.span)
+    assert [each.node for each in history.absent] == ["b1:9846"]
+    (job,) = history.jobs.values()
+    assert job.total.held == pytest.approx(2 * 0.66, rel=0.03)
