@@ -13,10 +13,12 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ofu_exporter.fleet.history import queries
-from ofu_exporter.fleet.history.answers import HistoryAnswers, job_of
+from ofu_exporter.fleet.history.answers import HistoryAnswers, job_of, over_gap
 from ofu_exporter.fleet.history.fleet_history import AbsentNode, ClusterJob, JobSums
 from ofu_exporter.fleet.history.progress_sums import ProgressSums
 from ofu_exporter.fleet.history.queries import Quantity, any_of, matcher
+from ofu_exporter.fleet.history.served import TOKENS
+from ofu_exporter.fleet.history.served_sums import ServedSums
 from ofu_exporter.fleet.hours import DAY, HOUR, TimeSpan, successive_hours
 from ofu_exporter.fleet.series import Series
 
@@ -41,18 +43,6 @@ _BRIDGED = (
     (queries.ENERGY, "joules", queries.NODE_JOB),
 )
 """Quantities whose counters go on, which sum of a job each is, and by what."""
-
-
-def _over_gap(counter: str, length: str, by: str) -> str:
-    """What a counter that did not start anew counted over a gap of this length.
-
-    Of one that is new behind the gap that is also its first value, unless it is that of ten scrapes or fewer, which
-    engines count or extrapolate.
-    """
-    grown, first = f"increase({counter}{length})", f"min_over_time({counter}{length})"
-    new = f"{grown} + ({first} > 11 * {grown} / count_over_time({counter}{length}))"
-    new = f"({new} unless last_over_time({counter}[1h] offset {length[1:-1]}))"
-    return f"max by ({by}) (({new} or {grown}) and resets({counter}{length}) == 0)"
 
 
 class _Gap(NamedTuple):
@@ -251,6 +241,7 @@ class AbsentNodeReader(HistoryAnswers):
         if not self._jobs:
             self._bridge_progress(gap, wanted)
             self._bridge_models(gap, wanted, before)
+            self._bridge_served(gap, wanted, bridged)
         return bridged["held"]
 
     def _bridge_idle(self, gap: _Gap, bridged: Mapping[str, Mapping[_JobOfNode, float]]) -> None:
@@ -285,6 +276,24 @@ class AbsentNodeReader(HistoryAnswers):
                     of_model = self._history.model(hour, gap.cluster, model)
                     setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
 
+    def _bridge_served(
+        self, gap: _Gap, wanted: str, bridged: Mapping[str, Mapping[_JobOfNode, float]]
+    ) -> None:
+        """Add what engines served, with the GPU-hours and the energy of the same time."""
+        tokens: dict[_JobOfNode, dict[tuple[str, str], float]] = defaultdict(dict)
+        for labels, hours in self._beyond(
+            gap, TOKENS, (wanted, f"{queries.NODE_JOB}, served_model, kind")
+        ):
+            of_job = tokens[labels["instance"], labels["job_id"]]
+            of_job[labels["served_model"], labels["kind"]] = HOUR * hours
+        for place in tokens.keys() & bridged["held"].keys():
+            key = self._history.owned(ClusterJob(gap.cluster, place[1]), gap.first)
+            if any(tokens[place].values()) and (job := self._history.jobs.get(key)):
+                job.served = job.served or ServedSums()
+                energy = bridged["joules"].get(place)
+                joules = None if energy is None else HOUR * energy
+                job.served.add_hour(tokens[place], bridged["held"][place], joules)
+
     def _beyond(
         self, gap: _Gap, quantity: Quantity, wanted: tuple[str, str]
     ) -> Iterator[tuple[dict[str, str], float]]:
@@ -296,7 +305,7 @@ class AbsentNodeReader(HistoryAnswers):
         counter = f"{quantity.counter}{{{matchers}}}"
         span = self._about(gap)
         length = f"[{span.hours}h]"
-        whole = _over_gap(counter, length, by)
+        whole = over_gap(counter, length, by)
 
         def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
             if part != span:  # a gap that is cut has no end to count to

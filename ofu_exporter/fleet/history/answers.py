@@ -134,6 +134,18 @@ class HistoryAnswers:
                 yield one, hour, value
 
 
+def over_gap(counter: str, length: str, by: str) -> str:
+    """What a counter that did not start anew counted over a gap of this length.
+
+    Of one that is new behind the gap that is also its first value, unless it is that of ten scrapes or fewer, which
+    engines count or extrapolate.
+    """
+    grown, first = f"increase({counter}{length})", f"min_over_time({counter}{length})"
+    new = f"{grown} + ({first} > 11 * {grown} / count_over_time({counter}{length}))"
+    new = f"({new} unless last_over_time({counter}[1h] offset {length[1:-1]}))"
+    return f"max by ({by}) (({new} or {grown}) and resets({counter}{length}) == 0)"
+
+
 def sums_of_hour(values: Sequence[float | None]) -> HourSums:
     """The sums of an hour, in the order of JOB_HOURS. One that lacks what it is divided by counts for nothing."""
     held, observed, utilized, compared, mfu, compared_utilized = values

@@ -17,6 +17,7 @@ TOKENS = Quantity(
     "tokens",
     f"max by ({_KINDS}) (last_over_time(job:tokens:{_LAST_HOUR}))",
     over_nodes("increase(ofu_job_tokens_total{CLUSTER}[1h])", _KINDS),
+    counter="ofu_job_tokens_total",
 )
 """Tokens of an hour, each once."""
 

@@ -236,7 +236,8 @@ def test_of_twelve_minutes_over_the_end_of_an_hour_a_job_loses_nothing(tmp_path:
 
 LOST = {"clock": 0.1, "no_tensor": 0.4, "idle": 0.25}
 """Of the peak of the one that works, whose OFU is 0.3; pipes gained 0.05 above their clock."""
-WATTS = 500.0
+WATTS, TOKENS = 500.0, 7.0
+"""Of every GPU, and every second of one."""
 
 
 def _lost(job: ScheduledJob, shares: Mapping[str, float]) -> Iterator[str]:
@@ -244,16 +245,18 @@ def _lost(job: ScheduledJob, shares: Mapping[str, float]) -> Iterator[str]:
     (node,) = job.nodes
     weights = {f"lost_seconds_total|{part}": share for part, share in shares.items()}
     weights |= {"gained_seconds_total|": 0.05 * (job.ofu > 0), "energy_joules_total|": WATTS}
+    weights |= {"tokens_total|": TOKENS} if job.ofu else {}
     for kind, weight in weights.items():
         name, _, part = kind.partition("|")
-        labels = job.labels(node, **({"part": part} if part else {}))
+        served = {"served_model": "m", "kind": "generation"} if name.startswith("tokens") else {}
+        labels = job.labels(node, **({"part": part} if part else served))
         for minute in range(60 * HOURS + 1):
             time = BEGIN + 60 * minute
             if runs(job, time, 300) and not node.is_away(time):
                 yield f"ofu_job_{name}{labels} {weight * node.gpus * seconds_of(job, time)!r} {time:.3f}"
 
 
-def test_where_the_peak_went_and_the_energy_are_of_all_measured_hours(
+def test_where_the_peak_went_what_was_served_and_the_energy_are_of_all_measured_hours(
     tmp_path: Path,
 ) -> None:
     """Also idle hours of a job that did nothing: otherwise it would be busy while its node is away."""
@@ -275,6 +278,13 @@ def test_where_the_peak_went_and_the_energy_are_of_all_measured_hours(
         "idle": pytest.approx(0.25 * work.observed, rel=0.01),
     }
     assert work.joules == pytest.approx(WATTS * HOUR * works.held, rel=0.01)
+    served = jobs[ClusterJob("a", "1")].served
+    assert served is not None
+    assert served.tokens == {
+        ("m", "generation"): pytest.approx(TOKENS * HOUR * works.held, rel=0.01)
+    }
+    assert served.held == pytest.approx(works.held, rel=0.01)
+    assert served.joules / served.joules_tokens["generation"] == pytest.approx(WATTS / TOKENS)
     assert work.idle < 0.7, "a look behind its end: a file cannot say that a series ended"
     assert idle.net_losses == {"idle": pytest.approx(idle.observed, rel=0.01)}
     assert idle.idle == pytest.approx(idles.held, rel=0.02)
