@@ -117,7 +117,10 @@ def _problem(answer: Answer) -> str:
 
 
 def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -> Gathered:
-    """Ask every node until the job has ended there, at most for `wait` seconds. Raises ConfigError."""
+    """Ask every node until the job has ended there, at most for `wait` seconds; of a job that none knows, once.
+
+    Raises ConfigError.
+    """
 
     def answer(node: str) -> NodeAnswer:
         return ask_agent(agents.url(node), job_id, access=agents.access)
@@ -128,7 +131,9 @@ def gather(nodes: Sequence[str], agents: NodeAgents, job_id: str, wait: float) -
         waiting = list(dict.fromkeys(nodes))
         while waiting:
             answers.update(zip(waiting, pool.map(answer, waiting), strict=True))
-            waiting = [node for node in waiting if answers[node].may_come_to_more]
+            # A job without a GPU is on nodes that may have no agent, and Slurm's epilog asks for it as well.
+            is_known = any(each.totals is not None for each in answers.values())
+            waiting = [node for node in waiting if is_known and answers[node].may_come_to_more]
             if not waiting or time.monotonic() + AGAIN_SECONDS > deadline:
                 break
             time.sleep(AGAIN_SECONDS)

@@ -115,6 +115,18 @@ def test_a_node_whose_agent_is_away_for_a_moment_is_asked_again() -> None:
     assert (len(found.totals), found.problems) == (2, {})
 
 
+def test_for_a_job_without_a_gpu_no_node_is_asked_again() -> None:
+    asked = []
+
+    def answer() -> tuple[int, bytes]:
+        asked.append(1)
+        raise ConnectionAbortedError
+
+    with nodes(a=unknown, b=answer) as (hosts, port, _):
+        assert not gather(hosts, NodeAgents(port), "7", wait=30.0).totals
+    assert len(asked) == 1
+
+
 def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
     asked = []
 
