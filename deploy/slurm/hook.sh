@@ -84,6 +84,7 @@ now() {
 may_write() {
   case $id in '' | *[!0-9]*) return 1 ;; esac
   [ -d "$1" ] || mkdir -p "$1"
+  # shellcheck disable=SC3067 # dash, bash and busybox know -O
   [ -O "$1" ] && [ ! -L "$1" ]
 }
 
@@ -120,6 +121,7 @@ case $hook in
     ;;
   stop)
     put_aside || rm -f "$jobs/$id.json"
+    set -- "$@" --set-aside
     exec >/dev/null # the rest is of no use to the next job
     ;;
 esac

@@ -123,12 +123,13 @@ agent_flag = option(
 
 @job.command(cls=_Hook, short_help="End the job here, and say what its GPUs did.")
 @hook_flags
+@flag("--set-aside", "hook.sh has set the file aside; one that is there is the next run's.")
 @agent_flag
-def stop(agent: str | None, **options: Any) -> None:
+def stop(agent: str | None, set_aside: bool, **options: Any) -> None:
     """Set the job's file aside, remove its token, and say what its GPUs did, or why that is not known."""
     job_id, node, squeue = _hooked(options)
     deadline = time.monotonic() + STOP_SECONDS
-    had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
+    had_gpus = hooks.stop(node, job_id, squeue.ask, time.time(), set_aside)
     _print_problem(squeue)
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end

@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers.agent import until
 from tests.helpers.hook_node import HookNode
-from tests.helpers.slurm_cluster import DEPLOYED, processes
+from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, processes
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +36,19 @@ def test_the_hooks_note_a_job_and_forget_it(node: HookNode) -> None:
     assert (node.files(), node.ended()) == (["7"], [])
     node.call("epilog.sh", 7)
     assert (node.files(), node.ended()) == ([], ["7"])
+
+
+def test_a_requeued_job_keeps_the_file_of_its_next_run(node: HookNode, tmp_path: Path) -> None:
+    """Slurm 25.11 can start it on the same node while the program of the last epilog is at work."""
+    late = tmp_path / "program"
+    late.write_text(f'#!/bin/sh\n[ "$2" != stop ] || sleep 1\nexec {PROGRAM} "$@"\n')
+    late.chmod(0o755)
+    slow = {"OFU_EXPORTER_PROGRAM": str(late), "SLURM_JOB_UID": str(os.getuid())}
+    for hook in ("prolog.sh", "epilog.sh", "prolog.sh"):
+        node.call(hook, 7, **slow)
+    until(node.is_quiet)
+    assert (node.files(), node.ended()) == (["7"], ["7"])
+    assert (node.root / "tokens" / "7").exists()
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda path: path.name)

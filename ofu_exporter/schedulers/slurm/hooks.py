@@ -108,15 +108,18 @@ def _with_token(
     return file._replace(claim=claim), None
 
 
-def stop(node: Node, job_id: str, ask: Ask, now: float) -> bool:
-    """Put the file of a job that ended aside; whether it has or had one. Raises OSError and SchedulerError."""
-    had_file = ended_files.put_aside(node.directory, job_id, now)
-    # hook.sh may have done so before.
+def stop(node: Node, job_id: str, ask: Ask, now: float, is_aside: bool = False) -> bool:
+    """Put the file of a job that ended aside; whether it has or had one. Raises OSError and SchedulerError.
+
+    `is_aside` is whether hook.sh has done so. The job's next run may have begun since: its file and token stay.
+    """
+    had_file = not is_aside and ended_files.put_aside(node.directory, job_id, now)
     had_file |= ended_files.has_ended_since(node.directory, job_id, now - JUST_NOW_SECONDS)
     others = sweep(node, ask, now, job_id)
     job_files.remove_temporaries(node.directory, now)
     ended_files.remove_oldest(node.directory)
-    job_tokens.remove(node.tokens, job_id)
+    if not (node.directory / f"{job_id}.json").exists():
+        job_tokens.remove(node.tokens, job_id)
     job_tokens.remove_orphans(node.tokens, others, now)
     return had_file
 

@@ -113,6 +113,13 @@ def test_it_goes_with_the_job(node: Node) -> None:
     assert not token(node).exists()
 
 
+def test_that_of_the_next_run_stays_with_its_file(node: Node) -> None:
+    start(node)
+    assert not hooks.stop(node, "7", lambda _: None, time.time(), is_aside=True)
+    assert token(node).exists()
+    assert digest(node)
+
+
 def test_orphans_go_with_the_next_hook_and_new_ones_stay(node: Node) -> None:
     start(node, "7")
     start(node, "8", SLURM_JOB_GPUS="1")
