@@ -83,10 +83,10 @@ def test_every_job_has_the_gpu_seconds_that_slurm_says(
     """Two that share the node and overlap, one of which is cancelled, and then an array."""
     first = cluster.submit("--gres=gpu:2", "--job-name=first", until_open=gate)
     wait_for(running, first, 2)
-    second = cluster.submit("--gres=gpu:6", "--uid=nobody", until_open="never")
+    second = cluster.submit("--gres=gpu:6", "--uid=daemon", until_open="never")
     wait_for(running, second, 6)
     assert running.value("ofu_job_info", job_id=first, job_name="first", user="root") == 1
-    assert running.value("ofu_job_info", job_id=second, user="nobody") == 1
+    assert running.value("ofu_job_info", job_id=second, user="daemon") == 1
     times = [hooked(cluster, job_id) for job_id in (first, second)]
     cluster.open(gate)
     cluster.call("scancel", second)

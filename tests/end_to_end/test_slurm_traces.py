@@ -167,7 +167,7 @@ def test_thirty_processes_of_a_job_write_what_was_asked_for_and_strangers_get_no
 def test_a_user_has_the_own_job_traced_under_umask_077_and_no_other(traced: Traced) -> None:
     if as_user(USER, *PUBLIC, "-c", "import torch").returncode:
         pytest.skip("PyTorch is root's")
-    with traced.agent(*traced.on) as running, traced.job(1, "nobody") as job_id:
+    with traced.agent(*traced.on) as running, traced.job(1, str(USER)) as job_id:
         (steps,) = traced.steps.iterdir()
         assert (steps.stat().st_uid, steps.stat().st_mode & 0o777) == (USER, 0o600)
         until(lambda: running.values("ofu_job_info", job_id=job_id, user="nobody"))
