@@ -196,6 +196,10 @@ def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> N
     assert {(gpu.node, gpu.gpu) for gpu in story.gpus} == {
         (node.name, str(gpu)) for node in (STAYS, BACK) for gpu in range(8)
     }
+    with reading(url) as reader:
+        ended = read_story(reader, SPAN, ClusterJob("", "9"))
+    assert ended.job.away == pytest.approx(8 * 0.8, abs=8 * 2 * 61 / HOUR)
+    assert story.job.away == 0.0
 
 
 def test_of_a_job_that_counted_most_before_the_gap_nothing_is_added(tmp_path: Path) -> None:

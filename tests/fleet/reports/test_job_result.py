@@ -102,6 +102,15 @@ def test_a_tenth_more_or_less_than_the_runs_before_is_told(ofu: float, told: str
     assert told in headline
 
 
+@pytest.mark.parametrize(("away", "is_told"), [(0.0, False), (6.4, True)])
+def test_what_is_not_known_while_its_nodes_were_away_is_told(away: float, is_told: bool) -> None:
+    one = job("1", "ada", JobSums(80, 80, 32), away=away)
+    story = JobStory(one, history(one), STEP, [], [], [])
+    headline = job_result(story, ChunkReader(PrometheusClient("http://prometheus"))).headline
+    assert ("of up to 6.4 more GPU-hours nothing is known." in headline) == is_told
+    assert ("were away" in headline) == is_told
+
+
 def test_idle_is_measured_at_0_and_long_enough_and_unknown_is_not_idle() -> None:
     ofu: list[float | None] = [0.3] * 5 + [0.0] * 10 + [0.3] + [0.0] * 9 + [None] * 20
     (found,) = idle_stretches(points([8.0] * len(ofu), ofu), STEP)
