@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ofu_exporter.serving.pages.pictures import bar, chart, histogram, spark
+from ofu_exporter.serving.pages.pictures import bar, chart, histogram, spark, time_bar
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.values.losses import Loss
 
@@ -32,6 +32,25 @@ def test_a_bar_shows_what_is_used_and_where_the_rest_went() -> None:
     ]
     assert drawn.label == (
         "used 30.0%, clock 10.0%, no tensor work 30.0%, empty SMs 10.0%, idle 20.0%"
+    )
+
+
+def test_the_time_of_a_trace_fills_its_bar_from_the_left() -> None:
+    shares = {"tensor": 0.5, "other": 0.1, "communication": 0.2, "copies": 0.0, "idle": 0.2}
+    drawn = time_bar(shares)
+    assert (drawn.width, drawn.height) == (100, 8)
+    assert parts(drawn) == [
+        ["used", "0.0", "50.0"],
+        ["no_tensor", "50.0", "10.0"],
+        ["clock", "60.0", "20.0"],
+        ["empty_sms", "80.0", "0.0"],
+        ["rest", "80.0", "20.0"],
+    ]
+    assert {(shape.attributes["y"], shape.attributes["height"]) for shape in drawn.shapes} == {
+        ("0.0", "8.0")
+    }
+    assert drawn.label == (
+        "tensor 50.0%, other 10.0%, communication 20.0%, copies 0.0%, idle 20.0%"
     )
 
 
