@@ -105,6 +105,7 @@ def test_a_job_between_two_snapshots_has_both_lines(logged: Logged) -> None:
     node.give(12.0)
     logged.take(at(node, 15.0, 0), at(node, 20.0, 0))
     assert logged.events[-2:] == ["job_began", "job_ended"]
+    assert logged.lines("job_began") == ["job 7 (llama, ada) has begun"]
 
 
 def test_a_job_that_an_earlier_agent_saw_begin_does_not_begin_again(
