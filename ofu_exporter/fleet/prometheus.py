@@ -43,7 +43,7 @@ _NOT_EVERYWHERE = {*LOOK_BACK, *_ASKED_ONCE}
 """Google's Managed Prometheus refuses a query with a parameter that it does not know, where others pass it over."""
 _TOO_MUCH = re.compile(
     r"too many|timed? ?out|timeout|deadline|exceed|limit|maximum|maxSamples|maxUniqueTimeseries"
-    r"|cannot select more|too long|too large|canceled",
+    r"|more than|not enough memory|too long|too large|canceled",
     re.IGNORECASE,
 )
 """What Prometheus, Thanos, Mimir and VictoriaMetrics say when a query is more than they compute."""
@@ -288,6 +288,9 @@ def _reason(status: int, kind: str, text: str) -> QueryReason:
 
 def _is_too_much(status: int, text: str) -> bool:
     """Whether a smaller query may be answered. Too many requests at once are no matter of size."""
+    text = text.replace(
+        "memory for concurrent requests", ""
+    )  # VictoriaMetrics says how much it has
     if status == 429 or "concurren" in text or "too many requests" in text.lower():
         return False
     if "parse error" in text:

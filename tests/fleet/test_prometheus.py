@@ -78,6 +78,34 @@ TOO_MUCH: Sequence[tuple[str, ServerAnswer]] = (
             "cannot exceed -search.maxPointsPerTimeseries=30000",
         ),
     ),
+    (
+        "VictoriaMetrics, points of a newer version",
+        error(
+            422,
+            "422",
+            "too many points for the given start=1, end=2 and step=1000: 200001; the maximum number of points "
+            "is 30000; (see -search.maxPointsPerTimeseries command-line flag)",
+        ),
+    ),
+    (
+        "VictoriaMetrics, memory",
+        error(
+            422,
+            "422",
+            "not enough memory for processing m, which returns 3000300 data points across 300 time series with "
+            "10001 points in each time series; total available memory for concurrent requests: 16000000 bytes; "
+            "requested memory: 48304800 bytes; possible solutions are: reducing the number of matching time series",
+        ),
+    ),
+    (
+        "VictoriaMetrics, series",
+        error(
+            422,
+            "422",
+            "the response contains more than -search.maxResponseSeries=3 time series: 300 series; either increase "
+            "-search.maxResponseSeries or change the query in order to return smaller number of series",
+        ),
+    ),
     ("a gateway that waits no longer", ServerAnswer(504, b"<html>Gateway Timeout</html>")),
 )
 OTHERS: Sequence[tuple[QueryReason, ServerAnswer]] = (
