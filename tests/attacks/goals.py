@@ -8,7 +8,9 @@ from tests.attacks.measure import Seen
 
 COVERAGE = 0.99
 SCRAPE_SECONDS = 0.25
-RSS_MIB = 100.0
+RSS_MIB = 110.0
+"""Of which an idle agent takes 63 with Python 3.11, and 70 with 3.14,
+which reads nested JSON until the stack ends, after 8 more."""
 LOG_BYTES_PER_MINUTE = 1e6
 STOP_SECONDS = 2.0
 

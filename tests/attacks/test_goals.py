@@ -58,7 +58,7 @@ def test_what_was_seen_within_every_limit_misses_nothing() -> None:
         ("measured", {"coverage": math.nan}),
         ("coverage", {"coverage": math.nan}),
         ("coverage", {"coverage": 0.98}),
-        ("memory", {"rss_mib": 101.0}),
+        ("memory", {"rss_mib": 111.0}),
         ("log", {"log_bytes_per_minute": 1.1e6}),
         ("server errors", {"server_errors": 1}),
         ("tracebacks", {"tracebacks": 1}),

@@ -24,7 +24,7 @@ from typing import Any
 from tests.bench.process import cpu_seconds, resident_mib
 from tests.deploy.promtool import ALERTS, RULES
 from tests.helpers.agent import COMMAND, until
-from tests.helpers.prometheus_server import answers, free_port, promql
+from tests.helpers.prometheus_server import agent_flag, answers, free_port, promql
 
 GPUS = 8
 SCRAPE = 15
@@ -137,7 +137,7 @@ class Storage:
 def prometheus(fleet: str, folder: Path, remote: str = "") -> Iterator[Storage]:
     url = f"http://127.0.0.1:{free_port()}"
     data = folder / ("agent" if remote else "tsdb")
-    flags = ["--enable-feature=agent", f"--storage.agent.path={data}"]
+    flags = [agent_flag(), f"--storage.agent.path={data}"]
     own = [f"--storage.tsdb.path={data}"]
     with running(
         "prometheus",

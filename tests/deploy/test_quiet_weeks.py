@@ -17,6 +17,7 @@ from ofu_exporter.fleet.prometheus import LOOK_BACK
 from tests.deploy import quiet_pages
 from tests.deploy.promtool import ALERTS, the_alert
 from tests.deploy.quiet_fleet import FAULTS, LENGTH, WEEK, Fault
+from tests.helpers.programs import has_flag
 from tests.helpers.prometheus_server import promql
 from tests.helpers.stored_fleet import (
     BEGIN,
@@ -98,8 +99,13 @@ def recorded(url: str, rule: dict[str, str]) -> Iterator[str]:
 
 
 def in_vmalert(folder: Path, content: str) -> Fired:
-    # A restart is looked for every 15 s.
-    with empty_victoria(folder, "-search.maxPointsPerTimeseries=200000") as server:
+    # A restart is looked for every 15 s, which old versions count as points of the answer.
+    limits = [
+        f"{flag}=200000"
+        for flag in ("-search.maxPointsPerTimeseries", "-search.maxPointsSubqueryPerTimeseries")
+        if has_flag("victoria-metrics", flag)
+    ]
+    with empty_victoria(folder, *limits) as server:
         put_into(server, [f"{line}000" for line in content.splitlines() if line[0] != "#"])
         for layer in layers(TEXT):
             for rule, _ in layer:

@@ -21,7 +21,8 @@ from tests.deploy.promtool import ROOT, RULES, groups, read_yaml
 from tests.helpers.agent import until
 from tests.helpers.early import Early
 from tests.helpers.fleet_pages import Placed, fleet
-from tests.helpers.prometheus_server import answers, free_port, promql
+from tests.helpers.programs import has_flag
+from tests.helpers.prometheus_server import agent_flag, answers, free_port, promql
 from tests.helpers.quick_rules import quick_rules
 
 SCALE = ROOT / "deploy" / "scale"
@@ -32,6 +33,8 @@ NODES: tuple[Placed | None, ...] = (HONEST, HONEST, HONEST, WRONG, WRONG, None)
 CLUSTERS = {"east": slice(2), "west": slice(2, None)}
 WAIT = 240.0
 """Rates of 15 minutes are of 30 s here, and reports count a minute late."""
+LATE = 15.0
+"""Seconds after which everybody has recorded."""
 Labels = frozenset[tuple[str, str]]
 Answer = dict[Labels, float]
 
@@ -222,7 +225,7 @@ def until_the_same(one: Store, other: Store, wanted: set[str]) -> None:
 
     def same() -> bool:
         nonlocal said
-        at = time.time() - 3.0
+        at = time.time() - LATE
         first, second = (
             {
                 labels: value
@@ -340,10 +343,12 @@ def remote_write(site: Site) -> Iterator[Store]:
         site.prometheus(
             read_yaml(SCALE / "remote-write" / "prometheus.yaml"),
             addresses={"victoria-metrics:8428": f"127.0.0.1:{storage}"},
-            flags=["--enable-feature=agent"],
+            flags=[agent_flag()],
         )
         deletion = f"{stored.url}/api/v1/admin/tsdb/delete_series"
-        site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
+        # With it a vmalert evaluates as of 30 s ago if it is told nothing else; here, once all has been sent.
+        delay = ["-rule.evalDelay=10s"] if has_flag("vmalert", "-rule.evalDelay") else []
+        site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s", *delay))
         for _ in range(60):
             # It looks for new series every ten seconds, or once one is deleted; rules read what rules record.
             urllib.request.urlopen(f"{deletion}?match[]=up", timeout=60).close()

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.slow
 
 FLOOD = 1500
 """Connections at once, thrice the limit."""
-MOST_MIB = 100
+MOST_MIB = 120
+"""Of which an idle agent takes 63 with Python 3.11, 70 with 3.14; 512 connections of TLS 30, or 39 with OpenSSL 3.6."""
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 

@@ -95,7 +95,8 @@ REFUSED: dict[str, tuple[Any, int, str, str]] = {
     "not UTF-8": (b'{"job_id": "\xff"}', 422, "body", "malformed"),
     "5000 digits": (b'{"job_id": "7", "gpus": ' + b"9" * 5000 + b"}", 422, "body", "malformed"),
     "deep": (b"[" * 100_000, 422, "body", "malformed"),
-    "deep and closed": (b'{"a":' * 30_000 + b"1" + b"}" * 30_000, 422, "body", "malformed"),
+    # From Python 3.14 on, what ends the reading is the stack's size.
+    "deep and closed": (b'{"a":' * 43_000 + b"1" + b"}" * 43_000, 422, "body", "malformed"),
     "backwards": (
         {"job_id": "7", "mfu": 0.4, "start": 1_800_000_000, "end": 1_700_000_000},
         422,

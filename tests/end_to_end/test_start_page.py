@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.agent import until
+from tests.helpers.broken_node import why_no_mounts
 from tests.helpers.early import Early
 from tests.helpers.fleets import fleet
 from tests.helpers.simulated_pages import kept
@@ -34,7 +35,7 @@ PATIENCE = 120.0
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.prometheus,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root makes namespaces"),
+    pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts()),
 ]
 
 SYSTEMCTL = r"""#!/bin/sh -e
@@ -111,7 +112,7 @@ class Site:
 
         `net` is the machine's own network, where no index of packages is.
         """
-        spaces = ["--mount", "--pid", *(["--net"] if net else [])]
+        spaces = ["--root", "--mount", "--pid", *(["--net"] if net else [])]
         shell = ["sh", "-ec", script.replace(" && ", "\n")]
         done = subprocess.run(
             ["nsenter", "--target", self.inside, *spaces, f"--wd={self.checkout}", *shell],

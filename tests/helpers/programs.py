@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -36,6 +37,12 @@ def absent(error: BaseException | None) -> str | None:
         if name in PROGRAMS and shutil.which(name) is None:
             return f"{name} is not installed (Debian: {PROGRAMS[name]})"
     return None
+
+
+def has_flag(program: str, flag: str) -> bool:
+    """Whether the version that is installed lists this flag."""
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return flag in done.stdout + done.stderr
 
 
 def _chain(error: BaseException | None) -> Iterator[FileNotFoundError]:

@@ -13,10 +13,18 @@ from typing import Any
 
 import httpx
 
+from tests.helpers.programs import has_flag
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
+
+
+def agent_flag() -> str:
+    """What has the installed Prometheus run in agent mode."""
+    is_new = has_flag("prometheus", "--[no-]agent ")
+    return "--agent" if is_new else "--enable-feature=agent"
 
 
 def answers(url: str) -> bool:

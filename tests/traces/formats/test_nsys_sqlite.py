@@ -155,7 +155,9 @@ def test_an_export_that_takes_too_long_is_given_up(
 
 @pytest.mark.slow
 def test_an_interrupt_ends_a_long_reading(slow: Path) -> None:
-    command = [sys.executable, "-m", "ofu_exporter", "profile", str(slow)]
+    # What a shell runs in its background ignores SIGINT, and so would all that it starts.
+    python = ["env", "--default-signal=INT", sys.executable, "-m", "ofu_exporter"]
+    command = [*python, "profile", str(slow)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as reading:
         files = Path(f"/proc/{reading.pid}/fd")
         until(lambda: any(os.path.realpath(each) == str(slow) for each in files.iterdir()))
