@@ -148,7 +148,7 @@ def test_an_idle_gpu_of_a_busy_job_is_idle(report: FleetReport) -> None:
 
 def test_a_job_that_ended_unseen_is_said_to_lack_hours(report: FleetReport) -> None:
     assert row(report, BEFORE).held_gpu_hours == pytest.approx(4 * 4.25, rel=0.03)
-    (said,) = (note for note in report.notes if note.startswith("GPU-hours of jobs that are not"))
+    (said,) = (note for note in report.notes if note.startswith("GPU-hours that nobody saw"))
     assert "20 (at most " in said
     assert "21" not in said
 

@@ -39,7 +39,7 @@ def away_words(rows: Iterable[JobRow]) -> Iterator[str]:
     ]
     if named:
         jobs = first_names(named, MOST_NAMES)
-        yield f"GPU-hours of jobs that are not known, while their nodes were away: {jobs}."
+        yield f"GPU-hours that nobody saw while nodes were away, by job: {jobs}."
 
 
 def causes_of(row: JobRow) -> list[MfuCause]:

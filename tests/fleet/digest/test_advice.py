@@ -214,7 +214,4 @@ def test_a_sure_regression_is_told_with_a_command_and_its_low_ofu_is_not_told_ag
 def test_what_jobs_may_have_held_while_their_nodes_were_away_is_said() -> None:
     (made,) = of(job("1", "ada", FINE, away=6.4), job("2", "ada", FINE))
     *_, told = advice.remarks(made.total, made.jobs)
-    assert (
-        told
-        == "GPU-hours of jobs that are not known, while their nodes were away: a/1 (at most 6.4)."
-    )
+    assert told == "GPU-hours that nobody saw while nodes were away, by job: a/1 (at most 6.4)."

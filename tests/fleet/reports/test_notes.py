@@ -122,9 +122,9 @@ def test_jobs_whose_nodes_were_away_stand_by_what_they_may_have_held() -> None:
     lacking = [
         job(name, "u", JobSums(80, 80, 32), away=hours) for name, hours in (("3", 2.0), ("4", 3.0))
     ]
-    (said,) = told(history(*lacking, HONEST), "GPU-hours of jobs that are not known")
-    assert said.endswith(", while their nodes were away: a/4 (at most 3.0), a/3 (at most 2.0).")
-    assert told(history(), "GPU-hours of jobs") == []
+    (said,) = told(history(*lacking, HONEST), "GPU-hours that nobody saw")
+    assert said.endswith(" while nodes were away, by job: a/4 (at most 3.0), a/3 (at most 2.0).")
+    assert told(history(), "GPU-hours that nobody") == []
 
 
 def test_a_fleet_whose_jobs_report_nothing_is_told_how() -> None:
