@@ -167,6 +167,10 @@ def test_what_is_written_is_read(batches: list[list[Event]]) -> None:
         assert same(parts(one), parts(other)), (one, other)
 
 
+def test_a_gpu_of_which_little_was_written_has_no_index_and_no_uuid() -> None:
+    assert recording.decode_gpu({"name": "H100"}) == Gpu("", "", name="H100")
+
+
 def test_a_gpu_without_an_index_is_read_as_it_was_written(path: Path) -> None:
     """A page whose rows lack the `gpu` label gives one."""
     write(path, [[reading(EPOCH, 5, device=Gpu(index="", uuid="GPU-x"))]])

@@ -30,7 +30,7 @@ def test_days_add_up_to_what_is_installed_and_what_it_costs() -> None:
 
 def test_a_job_on_unknown_gpus_leaves_it_unknown_which_ones_were_free() -> None:
     found = report(history(job("1", "alice", JobSums(10.0), models={})))
-    assert [row.kind for row in found.days] == ["held"]
+    assert [(row.kind, row.gpu_hours, row.model) for row in found.days] == [("held", 10.0, None)]
     assert found.days[0].cost is None
 
 
