@@ -382,7 +382,8 @@ def test_a_cut_ends_every_window_at_once(node: Callable[..., Node], count: int) 
     running.threads.cut()
     until(lambda: all(len(probe.ends) == 2 for probe in running.probes))
     for probe in running.probes:
-        assert probe.ends[1] - probe.ends[0] >= SHORTEST_WINDOW_SECONDS
+        # A probe asks for the time itself, a little after its lane did.
+        assert probe.ends[1] - probe.ends[0] >= 0.99 * SHORTEST_WINDOW_SECONDS
 
 
 def test_a_cut_during_a_call_is_taken_after_it(node: Callable[..., Node]) -> None:

