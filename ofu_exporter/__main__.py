@@ -24,9 +24,8 @@ def main() -> None:
 def _open_standard_streams() -> None:
     """Have them take any text, and open those that are closed: a socket in standard error's place would get the log."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a name's letters may be none of the locale's
+        # A name's letters may be none of the locale's.
+        sys.stdout.reconfigure(errors="backslashreplace")
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # It takes the lowest descriptor that is free: the one that is closed.

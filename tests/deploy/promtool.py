@@ -97,8 +97,8 @@ def said(path: Path) -> str:
 @functools.cache
 def is_newer() -> bool:
     """Whether promtool is Prometheus 3's."""
-    told = subprocess.run(["promtool", "--version"], capture_output=True, text=True, check=True)
-    return "version 2." not in told.stdout
+    version = subprocess.run(["promtool", "--version"], capture_output=True, text=True, check=True)
+    return "version 2." not in version.stdout
 
 
 def read_rules(

@@ -1,10 +1,10 @@
 """Reads the lines of Hugging Face's Trainer: `{'loss': 1.2, ..., 'epoch': 0.1, 'num_input_tokens_seen': 696000}`.
 
 transformers `trainer_callback.py`, with include_num_input_tokens_seen; axolotl (2026-07) has `tokens/total` by itself,
-padding included. A line is about the time since the line before;
-it has no step, but with ms-swift (`trainers/patcher.py`). Tokens need FLOPs of a token, or a model; the callback needs
-neither and has the steps. A line with `'eval_runtime': 12.3` ends an evaluation. Scripts print the results once more:
-of one that took as long, with no line of the training between, the second is the same.
+padding included. A line is about the time since the line before; it has a step with ms-swift alone
+(`trainers/patcher.py`). Tokens need FLOPs of a token, or a model; the callback needs neither and has the steps. A line
+with `'eval_runtime': 12.3` ends an evaluation. A script prints the results once more: a second one that took as long,
+with no line of the training between, is the same.
 """
 
 from __future__ import annotations
