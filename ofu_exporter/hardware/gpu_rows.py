@@ -72,6 +72,8 @@ CHIPS: Final = {
     "BLACKWELL_ULTRA": Chip(
         "Blackwell Ultra", (10, 3), _rates(fp64=4, **_BLACKWELL_DC, fp4=49152), 7
     ),
+    # FP8 and below run at twice Blackwell's rate ("Inside NVIDIA Rubin GPU Architecture", 2026-07-21), BF16 at its own.
+    "RUBIN": Chip("Rubin", (10, 7), _rates(tf32=4096, bf16=8192, fp8=32768, fp6=32768, fp4=65536)),
     "BLACKWELL_PRO": Chip("Blackwell", (12, 0), _BLACKWELL_RTX),
     "BLACKWELL_GB10": Chip("Blackwell", (12, 1), _BLACKWELL_RTX),
     "BLACKWELL_GEFORCE": Chip("Blackwell", (12, 0), _rates(**_GEFORCE_FP8, int8=2048, fp4=4096)),

@@ -45,6 +45,8 @@ class ClockLimit(str, Enum):
         "Something outside the GPU limits its power: check the power supplies.",
     )
     DISPLAY_CLOCK = "display_clock", "display clock"
+    BOARD_LIMIT = "board_limit", "board limit"
+    RELIABILITY = "reliability", "reliability limit"
 
 
 def known_limits(names: Iterable[str] | None) -> tuple[ClockLimit, ...] | None:

@@ -509,7 +509,7 @@ def test_no_device_makes_it_fail(gpu: Gpu) -> None:
 
 
 OF_CLUSTERS = re.compile(
-    r"\| (V100-SXM2|T4|A100-SXM4|A30|A10 |A40|L4 |L40S|H[12]00|H20 |G?B[23]00)"
+    r"\| (V100-SXM2|T4|A100-SXM4|A30|A10 |A40|L4 |L40S|H[12]00|H20 |G?B[23]00|VR200)"
 )
 """Rows of the table that the page shows: what most clusters have."""
 OTHERS = re.compile(

@@ -66,6 +66,7 @@ def test_the_marked_clocks() -> None:
         "RTX-5090-D",
         "H20",
         "H20-3e",
+        "VR200",
         "GB10",
         "RTX-PRO-6000-Server",
         "RTX-PRO-4500",

@@ -48,7 +48,7 @@ METRICS = (*INSTANCE_METRICS, *LINKS.values(), *CYCLES)
 
 THROTTLE_REASONS = "nvmlDeviceGetCurrentClocksThrottleReasons"
 CLOCK_LIMITS = {1 << place: limit for place, limit in enumerate(ClockLimit)}
-"""The bits of nvml.h, from nvmlClocksEventReasonGpuIdle (1) to nvmlClocksEventReasonDisplayClockSetting (0x100)."""
+"""The bits of nvml.h, from nvmlClocksEventReasonGpuIdle (1) to DisplayClockSetting (0x100); R615 added two."""
 
 
 class GpmSeries:

@@ -80,9 +80,12 @@ def test_the_bits_are_those_of_the_binding() -> None:
         ClockLimit.HW_THERMAL: "HwThermalSlowdown",
         ClockLimit.HW_POWER_BRAKE: "HwPowerBrakeSlowdown",
         ClockLimit.DISPLAY_CLOCK: "DisplayClockSetting",
+        ClockLimit.BOARD_LIMIT: "BoardLimit",
+        ClockLimit.RELIABILITY: "Reliability",
     }
+    # The binding has the last two under the older name only.
     of_binding = {
-        getattr(pynvml, f"nvmlClocksEventReason{name}"): limit for limit, name in names.items()
+        getattr(pynvml, f"nvmlClocksThrottleReason{name}"): limit for limit, name in names.items()
     }
     assert of_binding == CLOCK_LIMITS
 
