@@ -47,9 +47,9 @@ class SavingCluster(Cluster):
         gres = self.root / "etc" / "gres.conf"
         gres.write_text(gres.read_text().replace("=localhost", f"={','.join(NODES[:3])}"))
 
-    def start_slurmd(self, *inside: str) -> None:
+    def start_slurmd(self) -> None:
         for node in NODES:
-            self._spawn(f"slurmd-{node}", *inside, "slurmd", "-D", "-N", node)
+            self._spawn(f"slurmd-{node}", "slurmd", "-D", "-N", node)
 
     def states(self) -> dict[str, str]:
         shown = self.call("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()

@@ -98,13 +98,13 @@ class TwoNodes(WrappedNode):
         gres = self.root / "etc" / "gres.conf"
         gres.write_text(gres.read_text().replace("=localhost", f"={','.join(NODES)}"))
 
-    def start_slurmd(self, *inside: str) -> None:
+    def start_slurmd(self) -> None:
         empty = self.root / "empty"
         empty.mkdir()
         hidden = (*HIDDEN, str(empty), str(self.installed))
         for node in NODES:
             around = hidden if node == "without" else ()
-            self._spawn(f"slurmd-{node}", *inside, *around, "slurmd", "-D", "-N", node)
+            self._spawn(f"slurmd-{node}", *around, "slurmd", "-D", "-N", node)
 
     def states(self) -> dict[str, str]:
         shown = self.call("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()

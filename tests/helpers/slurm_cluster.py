@@ -120,9 +120,8 @@ class Cluster:
                     os.kill(left, signal.SIGKILL)
             shutil.rmtree(self.root, ignore_errors=True)
 
-    def start_slurmd(self, *inside: str) -> None:
-        """Start it, through a command that is to run it in other surroundings."""
-        self._spawn("slurmd", *inside, "slurmd", "-D", "-N", "localhost")
+    def start_slurmd(self) -> None:
+        self._spawn("slurmd", "slurmd", "-D", "-N", "localhost")
 
     def stop_slurmd(self) -> None:
         self._end("slurmd")
