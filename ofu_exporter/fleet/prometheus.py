@@ -37,7 +37,7 @@ LOOK_BACK = {"max_lookback": "300s"}
 minutes."""
 _ASKED_ONCE = {"stats": "all", "nocache": "1"}
 """VictoriaMetrics would write each day beside those before into its cache, which costs it more than the answers."""
-_MOMENT = 0.001
+MOMENT = 0.001
 """Seconds beyond an end: in an answer until midnight (UTC), VictoriaMetrics has no series that begins then."""
 _NOT_EVERYWHERE = {*LOOK_BACK, *_ASKED_ONCE}
 """Google's Managed Prometheus refuses a query with a parameter that it does not know, where others pass it over."""
@@ -115,15 +115,15 @@ class PrometheusClient(HistoryServer):
 
         A server may or may not count a sample at the very begin as part of a range, so both ends are cut here.
         """
-        window = f"[{round(1000 * (end + _MOMENT - start))}ms]"
-        form = {"query": f"{selector}{window}", "time": f"{end + _MOMENT:.3f}"}
+        window = f"[{round(1000 * (end + MOMENT - start))}ms]"
+        form = {"query": f"{selector}{window}", "time": f"{end + MOMENT:.3f}"}
         return self._asked("query", form, start, end)
 
     def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
         times = {
             "start": f"{start + step:.3f}",
-            "end": f"{end + _MOMENT:.3f}",
+            "end": f"{end + MOMENT:.3f}",
             "step": f"{step:.3f}",
         }
         form = {"query": expression, **times, **LOOK_BACK}

@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ofu_exporter.fleet.history import queries
-from ofu_exporter.fleet.history.answers import HistoryAnswers, job_of, over_gap
+from ofu_exporter.fleet.history.answers import HistoryAnswers, job_of, over_gap, spread
 from ofu_exporter.fleet.history.fleet_history import AbsentNode, ClusterJob, JobSums
 from ofu_exporter.fleet.history.progress_sums import ProgressSums
 from ofu_exporter.fleet.history.queries import Quantity, any_of, matcher
@@ -226,8 +226,8 @@ class AbsentNodeReader(HistoryAnswers):
         """
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
         bridged: dict[str, dict[_JobOfNode, float]] = defaultdict(dict)
+        jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
         for quantity, name, by in _BRIDGED:
-            jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, (jobs, by)):
                 shares, gpus = gap.nodes[labels["instance"]], before[labels["instance"]]
                 place = labels["instance"], labels["job_id"]
@@ -237,42 +237,50 @@ class AbsentNodeReader(HistoryAnswers):
                 if place not in earlier:
                     bridged[name][place] = hours
                     self._add(gap, labels, name, hours * (HOUR if name == "joules" else 1.0))
-        self._bridge_idle(gap, bridged)
+        self._bridge_idle(gap, jobs, earlier)
         if not self._jobs:
             self._bridge_progress(gap, wanted)
             self._bridge_models(gap, wanted, before)
             self._bridge_served(gap, wanted, bridged)
         return bridged["held"]
 
-    def _bridge_idle(self, gap: _Gap, bridged: Mapping[str, Mapping[_JobOfNode, float]]) -> None:
+    def _bridge_idle(self, gap: _Gap, jobs: str, earlier: Container[_JobOfNode]) -> None:
         """Of a job that used nothing over the whole gap, all that was measured meanwhile was idle."""
-        for (node, job_id), measured in bridged["observed"].items():
-            if bridged["utilized"].get((node, job_id), 0.0) < _IDLE_OFU * measured:
-                labels = {"cluster": gap.cluster, "instance": node, "job_id": job_id}
-                self._add(gap, labels, "idle", measured)
+        _, observed, utilized, *_ = queries.JOB_HOURS
+        by = jobs, queries.NODE_JOB
+        used = {
+            (of["instance"], of["job_id"]): hours
+            for of, hours in self._beyond(gap, utilized, by, True)
+        }
+        for labels, hours in self._beyond(gap, observed, by, True):
+            place = labels["instance"], labels["job_id"]
+            if place not in earlier and used.get(place, 0.0) < _IDLE_OFU * hours:
+                self._add(gap, labels, "idle", hours)
 
     def _add(self, gap: _Gap, labels: Mapping[str, str], name: str, hours: float) -> None:
         """Add to one of a job's sums, spread over the hours of the gap."""
-        for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+        for hour, part in spread(hours, gap.nodes[labels["instance"]]):
             sums = JobSums()
             sums.add_each(name, [part], labels.get("part", ""))
             key = self._history.owned(job_of(labels), hour)
             self._history.add_hour(self._history.job(key), hour, sums)
 
     def _bridge_progress(self, gap: _Gap, wanted: str) -> None:
-        by_reason = wanted, f"{queries.NODE_JOB}, reason"
-        for labels, hours in self._beyond(gap, queries.LOST_PROGRESS, by_reason):
-            for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
-                key = self._history.owned(job_of(labels), hour)
-                sums = self._history.progress.setdefault(key, ProgressSums())
-                sums.lose(labels["reason"], hour, part)
+        for are_looks, matched in ((True, "=~"), (False, "!~")):
+            reasons = f'{wanted},reason{matched}"evaluation|checkpoint"'
+            by = reasons, f"{queries.NODE_JOB}, reason"
+            for labels, hours in self._beyond(gap, queries.LOST_PROGRESS, by, are_looks):
+                for hour, part in spread(hours, gap.nodes[labels["instance"]]):
+                    key = self._history.owned(job_of(labels), hour)
+                    sums = self._history.progress.setdefault(key, ProgressSums())
+                    sums.lose(labels["reason"], hour, part)
 
     def _bridge_models(self, gap: _Gap, wanted: str, before: _GpusOfNodes) -> None:
         for quantity in queries.MODEL_HOURS:
             for labels, hours in self._beyond(gap, quantity, (wanted, queries.GPU)):
                 gpus = before[labels["instance"]] or {"": 0.0}
                 model = max(gpus, key=gpus.__getitem__)
-                for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+                for hour, part in spread(hours, gap.nodes[labels["instance"]]):
                     of_model = self._history.model(hour, gap.cluster, model)
                     setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
 
@@ -295,11 +303,12 @@ class AbsentNodeReader(HistoryAnswers):
                 job.served.add_hour(tokens[place], bridged["held"][place], joules)
 
     def _beyond(
-        self, gap: _Gap, quantity: Quantity, wanted: tuple[str, str]
+        self, gap: _Gap, quantity: Quantity, wanted: tuple[str, str], are_looks: bool = False
     ) -> Iterator[tuple[dict[str, str], float]]:
         """GPU-hours that a counter counted over the gap, beyond what its single hours have; 0 where these have all.
 
         `wanted`: matchers, and the labels of which each combination counts once, however many scrape jobs tell of it.
+        `are_looks`: what the hours have are looks, which know nothing of a gap.
         """
         matchers, by = wanted
         counter = f"{quantity.counter}{{{matchers}}}"
@@ -312,7 +321,8 @@ class AbsentNodeReader(HistoryAnswers):
                 return [], []
             each = f"max by ({by}) (increase({counter}[1h]))"
             client = self._reader.client
-            hourly = [one for cut in self._cuts(gap) for one in client.steps(each, *cut, HOUR)]
+            cuts = self._cuts(gap, are_looks)
+            hourly = [one for cut in cuts for one in client.steps(each, *cut, HOUR)]
             return client.instant(whole, part.end), hourly
 
         for over, hourly in self._reader.read("gaps of nodes", span, fetch):
@@ -324,7 +334,7 @@ class AbsentNodeReader(HistoryAnswers):
                 if one.labels["instance"] in gap.nodes:
                     yield one.labels, max(0.0, more) / HOUR
 
-    def _cuts(self, gap: _Gap) -> list[TimeSpan]:
+    def _cuts(self, gap: _Gap, are_looks: bool) -> list[TimeSpan]:
         """The time about a gap, cut where no hour knows what was before, as its hours were asked for or recorded.
 
         In VictoriaMetrics an increase counts from the last sample before, however long ago, of the same answer.
@@ -332,14 +342,8 @@ class AbsentNodeReader(HistoryAnswers):
         about, history = self._about(gap), self._history
         raw = {each for each in history.raw if each[0] == gap.cluster}
         ends = {history.clock.end_of(gap.first)}
-        if (gap.cluster, gap.last) in raw:
+        if (gap.cluster, gap.last) in raw and not are_looks:
             at_once = self._reader.hours_at_once
             ends = {part.end for _, span in self.raw_spans(raw) for part in span.pieces(at_once)}
         inside = sorted(end for end in ends if about.start < end < about.end)
         return [TimeSpan(*both) for both in pairwise([about.start, *inside, about.end])]
-
-
-def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:
-    """The same GPU-hours, over the hours of a gap as far as each of them is missing."""
-    whole = sum(shares.values())
-    return [(hour, hours * share / whole) for hour, share in shares.items()] if hours else []

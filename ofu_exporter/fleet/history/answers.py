@@ -146,6 +146,12 @@ def over_gap(counter: str, length: str, by: str) -> str:
     return f"max by ({by}) (({new} or {grown}) and resets({counter}{length}) == 0)"
 
 
+def spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:
+    """The same GPU-hours, over the hours of a gap as far as each of them is missing."""
+    whole = sum(shares.values())
+    return [(hour, hours * share / whole) for hour, share in shares.items()] if hours else []
+
+
 def sums_of_hour(values: Sequence[float | None]) -> HourSums:
     """The sums of an hour, in the order of JOB_HOURS. One that lacks what it is divided by counts for nothing."""
     held, observed, utilized, compared, mfu, compared_utilized = values

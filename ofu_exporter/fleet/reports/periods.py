@@ -8,6 +8,7 @@ from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.chunks import ChunkReader, MissingChunk
 from ofu_exporter.fleet.history.queries import JOB, JOB_HOURS, LOOKS, MODEL_HOURS, NAMES
 from ofu_exporter.fleet.hours import TimeSpan
+from ofu_exporter.fleet.prometheus import MOMENT
 from ofu_exporter.fleet.reports.chain_before import read_chain, with_changes
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.result import By, FleetReport, GroupRow, PeriodRow
@@ -57,7 +58,7 @@ def _read(reader: ChunkReader, span: TimeSpan, by: By, *, is_last: bool) -> Peri
     """What is on record of a period, with its chain if it is the last before; None where nothing is."""
 
     def ask(expression: str) -> list[Series]:
-        return reader.client.instant(expression, span.end)
+        return reader.client.instant(expression, span.end + MOMENT)
 
     def asked(expression: str) -> dict[str, float]:
         answer = ask(expression)

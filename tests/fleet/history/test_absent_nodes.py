@@ -30,6 +30,7 @@ from tests.helpers.stored_fleet import (
     pages,
     put_names,
     put_node,
+    read_in,
     reading,
     runs,
     seconds_of,
@@ -242,6 +243,8 @@ LOST = {"clock": 0.1, "no_tensor": 0.4, "idle": 0.25}
 """Of the peak of the one that works, whose OFU is 0.3; pipes gained 0.05 above their clock."""
 WATTS, TOKENS = 500.0, 7.0
 """Of every GPU, and every second of one."""
+PAUSES = {"starting": 0.03, "evaluation": 0.05}
+"""Shares of the time that were no progress."""
 
 
 def _lost(job: ScheduledJob, shares: Mapping[str, float]) -> Iterator[str]:
@@ -250,18 +253,22 @@ def _lost(job: ScheduledJob, shares: Mapping[str, float]) -> Iterator[str]:
     weights = {f"lost_seconds_total|{part}": share for part, share in shares.items()}
     weights |= {"gained_seconds_total|": 0.05 * (job.ofu > 0), "energy_joules_total|": WATTS}
     weights |= {"tokens_total|": TOKENS} if job.ofu else {}
+    weights |= {f"lost_progress_gpu_seconds_total|{each}": PAUSES[each] for each in PAUSES}
     for kind, weight in weights.items():
         name, _, part = kind.partition("|")
         served = {"served_model": "m", "kind": "generation"} if name.startswith("tokens") else {}
-        labels = job.labels(node, **({"part": part} if part else served))
+        labels = job.labels(
+            node, **({"reason" if part in PAUSES else "part": part} if part else served)
+        )
         for minute in range(60 * HOURS + 1):
             time = BEGIN + 60 * minute
             if runs(job, time, 300) and not node.is_away(time):
                 yield f"ofu_job_{name}{labels} {weight * node.gpus * seconds_of(job, time)!r} {time:.3f}"
 
 
+@pytest.mark.parametrize("engine", ["raw", "victoria raw"])
 def test_where_the_peak_went_what_was_served_and_the_energy_are_of_all_measured_hours(
-    tmp_path: Path,
+    engine: str, tmp_path: Path
 ) -> None:
     """Also idle hours of a job that did nothing: otherwise it would be busy while its node is away."""
     nodes = [StoredNode("a", f"m{each}:9846", H100, 8, away=(4.25, 6.25)) for each in (1, 2)]
@@ -271,9 +278,14 @@ def test_where_the_peak_went_what_was_served_and_the_energy_are_of_all_measured_
     extra: dict[str, list[str]] = {}
     for line in (*_lost(works, LOST), *_lost(idles, {"idle": 1.0})):
         extra.setdefault(line.partition("{")[0], []).append(line)
-    text = text.replace("# EOF\n", openmetrics(extra))
-    with stored_pages(tmp_path, text) as server, reading(server.url) as reader:
-        jobs = read_history(reader, *SPAN).jobs
+    read_in(tmp_path, text.replace("# EOF\n", openmetrics(extra)))
+    folders = (tmp_path, tmp_path / "recorded")
+    with (
+        Twice(*folders, SPAN, "").served(engine, tmp_path / "victoria") as server,
+        reading(server.url) as reader,
+    ):
+        history = read_history(reader, *SPAN)
+    jobs = history.jobs
     work, idle = (jobs[ClusterJob("a", each)].total for each in "12")
     assert work.observed == pytest.approx(works.held, rel=0.01)
     assert work.net_losses == {
@@ -290,6 +302,9 @@ def test_where_the_peak_went_what_was_served_and_the_energy_are_of_all_measured_
     assert served.held == pytest.approx(works.held, rel=0.01)
     assert served.joules / served.joules_tokens["generation"] == pytest.approx(WATTS / TOKENS)
     assert work.idle < 0.7, "a look behind its end: a file cannot say that a series ended"
+    lost = history.progress[ClusterJob("a", "1")].lost
+    for reason, share in PAUSES.items():
+        assert lost[reason] == pytest.approx(share * works.held, rel=0.01)
     assert idle.net_losses == {"idle": pytest.approx(idle.observed, rel=0.01)}
     assert idle.idle == pytest.approx(idles.held, rel=0.02)
 

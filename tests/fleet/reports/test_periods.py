@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +17,16 @@ from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import PeriodRow
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.fleet.reports.test_fleet_report import report
+from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
     ScheduledJob,
     StoredNode,
+    empty_victoria,
     pages,
+    put_into,
     read_in,
     record,
     stored,
@@ -85,6 +89,26 @@ def test_before_the_first_data_there_is_no_period(prometheus: Prometheus) -> Non
     with reading(prometheus.url) as reader:
         assert read_before(reader, TimeSpan(BEGIN, BEGIN + 12 * HOUR), "user") == []
     assert reader.missing == []
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_a_job_that_began_in_the_last_hour_before_midnight_is_of_the_period_that_ends_then(
+    tmp_path: Path,
+) -> None:
+    """Recorded by vmalert at midnight (UTC): up to then, VictoriaMetrics has no series that begins at it."""
+    midnight = BEGIN + 24 * HOUR
+    installed = [f"model:ofu_gpu_share:sum 8 {1000 * (midnight - 300 * n):.0f}" for n in range(48)]
+    jobs = [
+        f'job:{name}_gpu_hours:increase1h{{job_id="{user}",user="{user}"}} {hours} {1000 * at:.0f}'
+        for user, at in {"ada": midnight - HOUR, "eve": midnight}.items()
+        for name, hours in {"observed": 4, "utilized": 2}.items()
+    ]
+    with empty_victoria(tmp_path) as server, reading(server.url) as reader:
+        put_into(server, [*installed, *jobs])
+        until(lambda: server.query(f"job:utilized_gpu_hours:increase1h @ {midnight + 1:.0f}"))
+        (period,) = read_before(reader, TimeSpan(midnight, midnight + 4 * HOUR), "user")
+    assert period.groups == {"ada": 0.5, "eve": 0.5}
 
 
 def refused(_: Question) -> ServerAnswer:
