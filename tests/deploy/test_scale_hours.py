@@ -23,7 +23,16 @@ from tests.helpers import steady_fleet
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.steady_fleet import CLUSTERS, HOURS, JOBS, NODES
-from tests.helpers.stored_fleet import HOUR, layers, read_in, record, stored
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    empty_victoria,
+    layers,
+    put_into,
+    read_in,
+    record,
+    stored,
+)
 
 SCALE = ROOT / "deploy" / "scale"
 WANTED = {
@@ -173,6 +182,18 @@ def test_vmalert_over_victoriametrics(
 
         until(lambda: len(recorded()) >= len(one_prometheus))
         check_same(recorded(), one_prometheus)
+
+
+def test_an_hour_that_a_vmalert_recorded_twice_counts_once(tmp_path: Path) -> None:
+    compose = read_yaml(SCALE / "remote-write" / "compose.yaml")
+    words = compose["services"]["victoria-metrics"]["command"]
+    flags = [word for word in words if word.startswith("-dedup")]
+    with empty_victoria(tmp_path, *flags) as data:
+        for _ in range(2):
+            put_into(data, [f"x 8 {1000 * BEGIN:.0f}"])
+        until(lambda: data.query(f"x @ {BEGIN + 60:.0f}"))
+        (hours,) = data.query(f"sum_over_time(x[1h] @ {BEGIN + 60:.0f})")
+    assert hours["value"][1] == "8"
 
 
 def flush(data: VictoriaMetrics) -> None:
