@@ -100,6 +100,17 @@ def test_no_rule_of_an_hour_builds_on_another_of_that_hour() -> None:
         } == set()
 
 
+def test_what_tells_of_a_minute_reads_what_vmalert_has_written_by_then() -> None:
+    """Else it would mix two minutes, or lack one of those beside it."""
+    for path in RULES:
+        for group in groups(path):
+            names = {rule["record"] for rule in group["rules"] if rule["record"].endswith("1m")}
+            for rule in group["rules"]:
+                if rule["record"] in names:
+                    read = re.findall(rf"(?:{'|'.join(names)})(\S* offset \dm)?", rule["expr"])
+                    assert all(read), rule["record"]
+
+
 def test_no_rule_is_recorded_twice() -> None:
     assert [
         one for one, count in Counter(rule["record"] for _, rule in RECORDED).items() if count > 1
