@@ -207,14 +207,12 @@ def times_of(node: str) -> list[int]:
     return list(range(first, int(removed), SCRAPE))
 
 
-def is_down(node: str, time: float) -> bool:
-    starts = starts_of(node)
-    return (
-        any(begin <= time < begin + BOOT for begin in REBOOTS.get(node, ()))
-        or any(start - SCRAPE <= time < start for start in starts)
-        or (node == "n7" and FAULTS["down"].at(time))
-        or (node in {"n5", "n6"} and FAULTS["two down"].at(time))
-    )
+def down_times(node: str) -> list[tuple[float, float]]:
+    """From when to when its page cannot be had."""
+    down = [(begin, begin + BOOT) for begin in REBOOTS.get(node, ())]
+    down += [(start - SCRAPE, start) for start in starts_of(node)]
+    of_faults = {"n7": ("down",), "n5": ("two down",), "n6": ("two down",)}
+    return down + [(FAULTS[name].begin, FAULTS[name].end) for name in of_faults.get(node, ())]
 
 
 def starts_of(node: str) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 
 from tests.deploy.quiet_fleet import (
@@ -18,7 +18,7 @@ from tests.deploy.quiet_fleet import (
     TENSOR_HZ,
     Pages,
     QuietJob,
-    is_down,
+    down_times,
     jobs,
     starts_of,
     times_of,
@@ -44,12 +44,14 @@ class AgentPages:
         self._node = node
         self._pages = pages
         self._times = times_of(node)
-        self._seen = {time for time in self._times if not is_down(node, time)}
-        self._starts = {time: self._start_before(time) for time in self._times}
+        down = down_times(node)
+        self._seen = {t for t in self._times if not any(begin <= t < end for begin, end in down)}
+        starts = starts_of(node)
+        self._starts = {time: starts[bisect_right(starts, time) - 1] for time in self._times}
         self._jobs = [job for job in jobs() if node in job.nodes]
-
-    def _start_before(self, time: float) -> float:
-        return max(start for start in starts_of(self._node) if start <= time)
+        broken = ("lost", "n4"), ("pause", "n4"), ("source", "n6")
+        self._lost = {time for time in self._times if any(self._fault(*f, time) for f in broken)}
+        """When no GPU of this node can be measured."""
 
     def put_all(self) -> None:
         up = [(time, float(time in self._seen)) for time in self._times]
@@ -183,11 +185,6 @@ class AgentPages:
     def _job_at(self, time: float) -> QuietJob | None:
         return next((job for job in self._jobs if job.begin <= time < job.end), None)
 
-    def _is_lost(self, time: float) -> bool:
-        """No GPU of this node can be measured."""
-        broken = ("lost", "n4"), ("pause", "n4"), ("source", "n6")
-        return any(self._fault(name, node, time) for name, node in broken)
-
     def _ofu(self, job: QuietJob | None, gpu: str, time: float) -> float:
         if job is None:
             return 0.0
@@ -208,7 +205,7 @@ class AgentPages:
 
     def _seconds(self, time: float) -> float:
         """Part of the time that is measured."""
-        if self._is_lost(time):
+        if time in self._lost:
             return 0.0
         return 0.7 if self._fault("windows", "n1", time) else 0.997
 
@@ -216,7 +213,6 @@ class AgentPages:
         which = {"gpu": gpu, "uuid": f"GPU-{self._node}-{gpu}"}
         held = {int(time): self._job_at(time) for time in self._times}
         ofu = {time: self._ofu(job, gpu, time) for time, job in held.items()}
-        lost = {time for time in held if self._is_lost(time)}
         self._counter("ofu_gpu_observed_seconds_total", self._seconds, which)
         self._counter(
             "ofu_gpu_utilization_seconds_total", lambda t: self._seconds(t) * ofu[int(t)], which
@@ -224,17 +220,15 @@ class AgentPages:
         activity = {
             time: one * TENSOR_HZ / self._clock(gpu, time)
             for time, one in ofu.items()
-            if time not in lost
+            if time not in self._lost
         }
         self._gauge("ofu_gpu_tensor_active_ratio", lambda t: activity.get(int(t)), **which)
         clock = {time: self._clock(gpu, time) for time in activity}
         self._gauge("ofu_gpu_sm_clock_hertz", lambda t: clock.get(int(t)), **which)
-        self._gauge("ofu_gpu_up", lambda t: float(int(t) not in lost), **which)
-        self._put_who(which, held, lost)
+        self._gauge("ofu_gpu_up", lambda t: float(int(t) not in self._lost), **which)
+        self._put_who(which, held)
 
-    def _put_who(
-        self, which: dict[str, str], held: dict[int, QuietJob | None], lost: set[int]
-    ) -> None:
+    def _put_who(self, which: dict[str, str], held: dict[int, QuietJob | None]) -> None:
         broken = ("lost", "lost", "n4"), ("paused", "pause", "n4"), ("hung", "source", "n6")
         for reason, name, node in broken:
             gone = self._present(name, node)
@@ -242,7 +236,7 @@ class AgentPages:
         stamps: dict[int, float] = {}
         last = 0.0
         for time in self._times:
-            frozen = time in lost or self._fault("stale", "n6", time)
+            frozen = time in self._lost or self._fault("stale", "n6", time)
             last = last if frozen else time - 3
             stamps[time] = BEGIN + last
         self._gauge("ofu_gpu_sample_timestamp_seconds", lambda t: stamps[int(t)], **which)

@@ -7,7 +7,9 @@ increases are off by is a scrape's minute at the ends of a job on each of its no
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from operator import attrgetter
 from pathlib import Path
 
@@ -41,22 +43,35 @@ LEVELS: dict[str, Callable[[Job], str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["raw", "recorded", "victoria raw", "victoria recorded"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("sums")
-    with pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The URL of an engine. Each is begun once, however often pytest goes from one to another and back."""
+    content = pages()
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(stored_fleet, "BEGIN", BEGIN)
-        read_in(folder, pages())
-        if request.param == "recorded":
-            record(folder, BEGIN, END, TEXT)
-        with stored(folder) as prometheus:
-            if "victoria" not in request.param:
-                yield prometheus.url
-                return
-            with victoria_with(prometheus, tmp_path_factory.mktemp("victoria")) as server:
-                if "recorded" in request.param:
-                    record_in(server, BEGIN, END, TEXT)
-                yield server.url
+
+        @functools.cache
+        def begin(name: str) -> str:
+            folder = tmp_path_factory.mktemp("sums")
+            read_in(folder, content)
+            if name == "recorded":
+                record(folder, BEGIN, END, TEXT)
+            prometheus = stack.enter_context(stored(folder))
+            if "victoria" not in name:
+                return prometheus.url
+            empty = tmp_path_factory.mktemp("victoria")
+            server = stack.enter_context(victoria_with(prometheus, empty))
+            if "recorded" in name:
+                record_in(server, BEGIN, END, TEXT)
+            return server.url
+
+        yield begin
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded", "victoria raw", "victoria recorded"])
+def url(request: pytest.FixtureRequest, begun: Callable[[str], str]) -> str:
+    return begun(request.param)
 
 
 @pytest.fixture(scope="module", params=[*RANGES])

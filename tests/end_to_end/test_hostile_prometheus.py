@@ -84,15 +84,29 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield running
 
 
-def passed_on(server: Prometheus, question: Question, change: Change) -> ServerAnswer:
+@pytest.fixture(scope="module")
+def asked(prometheus: Prometheus) -> Callable[[Question], bytes]:
+    """What the server says: once to each question, since what it holds and the times that are asked for stay."""
+    answers: dict[tuple[str, bytes], bytes] = {}
+
+    def ask(question: Question) -> bytes:
+        key = question.path, urllib.parse.urlencode(question.form).encode()
+        if key not in answers:
+            url = f"{prometheus.url}{question.path}"
+            with urllib.request.urlopen(url, key[1], timeout=60) as answer:
+                answers[key] = answer.read()
+        return answers[key]
+
+    return ask
+
+
+def passed_on(
+    asked: Callable[[Question], bytes], question: Question, change: Change
+) -> ServerAnswer:
     """What the server says, changed. It knows nothing of dcgm-exporter, so of that an answer is made."""
-    url = f"{server.url}{question.path}"
     if "DCGM" in question.form.get("query", ""):
-        url = f"{server.url}/api/v1/{question.path.rpartition('/')[2]}"
         question.form["query"] = "vector(0.4)"
-    body = urllib.parse.urlencode(question.form).encode()
-    with urllib.request.urlopen(url, body, timeout=60) as answer:
-        told = json.load(answer)
+    told = json.loads(asked(question))
     if told["data"]["resultType"] in ("vector", "matrix"):
         for row in told["data"]["result"]:
             row["metric"] = row["metric"] or dict(DCGM)
@@ -101,9 +115,11 @@ def passed_on(server: Prometheus, question: Question, change: Change) -> ServerA
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_no_answer_of_a_server_ends_in_a_traceback(name: str, prometheus: Prometheus) -> None:
+def test_no_answer_of_a_server_ends_in_a_traceback(
+    name: str, asked: Callable[[Question], bytes]
+) -> None:
     is_theirs = name.removeprefix("without ") in DCGM.keys() - {*LABELS}
-    with query_server(lambda asked: passed_on(prometheus, asked, CHANGES[name])) as server:
+    with query_server(lambda question: passed_on(asked, question, CHANGES[name])) as server:
         for command in (FROM_DCGM,) if is_theirs else COMMANDS:
             done = call(
                 "fleet", *command, "--prometheus", server.url, *TIME

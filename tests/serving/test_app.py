@@ -68,7 +68,7 @@ def client(page: Page) -> Iterator[httpx.Client]:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        with httpx.Client(base_url=url, timeout=SOON) as serving:
+        with httpx.Client(base_url=url, timeout=SOON, verify=False) as serving:
             yield serving
         server.should_exit = True
         thread.join()
