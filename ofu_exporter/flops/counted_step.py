@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term, conventions
 from ofu_exporter.flops.passes import plan
@@ -39,9 +39,9 @@ class CountedStep:
         layers = None if recompute is None else self.passes.recompute_layers
         chosen = recompute or Recompute.NONE
         passes = replace(self.passes, recompute=chosen, recompute_layers=layers)
-        lengths = self.lengths.with_fixed(self.model.lengths)
+        units = cache(self.lengths.with_fixed(self.model.lengths).of)  # many terms have one extent
         once = total(
-            lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
+            units(run.term.extent) * run.term.flops * (run.model + run.recomputed)
             for run in plan(self.terms, passes, self.model.towers, self.model.layers)
             if run.term.flops
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from ofu_exporter.flops.mixers import Mixer
@@ -189,9 +189,9 @@ class Decoder:
         Each depth of multi-token prediction has a layer like the last one, a projection of [hidden; embedding] and
         the head again (DeepSeek-V3, section 2.2); embedding and head are shared.
         """
-        return merge(self._terms(self.predictions if predictions else 0))
+        return _merged(self, self.predictions if predictions else 0)
 
-    def _terms(self, depth: int) -> Iterator[Term]:
+    def each_term(self, depth: int) -> Iterator[Term]:
         hidden, width = self.hidden, self.embedding_width or self.hidden
         yield embedding("embed_tokens", self.vocab, width)
         yield embedding("embed_positions", self.positions, hidden)
@@ -216,3 +216,8 @@ class Decoder:
         return Term(
             name, Part.HEAD, flops=flops, parameters=parameters, active=parameters, in_layers=False
         )
+
+
+@lru_cache(16)  # causes are tried in pairs, and few of them change a layer
+def _merged(decoder: Decoder, depth: int) -> tuple[Term, ...]:
+    return merge(decoder.each_term(depth))
