@@ -71,11 +71,10 @@ class Process(threading.Thread):
 
     def run(self) -> None:
         while not self.ends:
-            try:
+            told = ""
+            with suppress(OSError):  # no agent, or no answer: PyTorch goes on as well
                 self.socket.sendto(question(self.job, self.pid), self.daemon_socket)
                 told = self.socket.recv(4096)[40:].decode()
-            except OSError:  # no agent, or no answer: PyTorch goes on as well
-                continue
             if told:
                 file = Path(told.split("\n")[0].removeprefix("ACTIVITIES_LOG_FILE="))
                 part = file.with_name(f"{file.stem}_{self.pid}.json.tmp")
@@ -96,9 +95,11 @@ def traced(folder: Path, processes: int = 1, **how: Any) -> Iterator[Agent]:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
         some = [Process(folder, pid=4711 + n, **how) for n in range(processes)]
         time.sleep(1.0)
-        yield running
-        for each in some:
-            each.ends = True
+        try:
+            yield running
+        finally:
+            for each in some:
+                each.ends = True
 
 
 def ask(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
