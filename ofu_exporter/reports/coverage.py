@@ -211,11 +211,12 @@ def interval_of(
     began: float | None,
     now: Instant,
     last_end: float | None = None,
+    event_until: float | None = None,
 ) -> Interval:
     """The interval of a report.
 
     `reported_until` is the end of the job's last report on the monotonic clock, and `last_end` the Unix time that this
-    report gave for its end. `began` is the Unix time at which the job was first seen; a first report covers nothing
+    report gave for its end; `event_until` is the end of its last event on the monotonic clock. `began` is the Unix time at which the job was first seen; a first report covers nothing
     before it, unless the clock was set back since. Raises ReportError for an interval in the future, too long ago, or
     of time that was already reported.
     """
@@ -236,6 +237,8 @@ def interval_of(
     else:
         seen = began if began is not None and began <= now.unix else 0.0
         start = max(end - FIRST_SECONDS, now.at_unix(seen).monotonic)
+    if report.start is None and event_until is not None and event_until < end:
+        start = max(start, event_until)
     _check_order(report, start, end, now)
     return Interval(start, end, unix_end - (end - start), unix_end)
 

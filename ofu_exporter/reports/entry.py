@@ -128,6 +128,8 @@ class Entry:
     peak_flops: float | None = None
     at: float | None = None
     """Unix time up to which the job has reported."""
+    event_until: float | None = None
+    """Monotonic time of the end of the last event that the run has reported."""
     heard_at: float = 0.0
     """Monotonic time of the last report."""
     began: float | None = None
@@ -173,7 +175,8 @@ class Entry:
         interval = None
         if stated.mfu is not None:
             began = owner.view.current_began if owner.view else None
-            interval = interval_of(report, self.coverage.reported_until, began, now, self.at)
+            until = self.coverage.reported_until
+            interval = interval_of(report, until, began, now, self.at, self.event_until)
             self.coverage = extended(self.coverage, interval.start, interval.end, stated.mfu)
             self.at = interval.unix_end
         self.facts, self.model = facts
@@ -181,6 +184,8 @@ class Entry:
         self.framework = self.framework or framework_name(self.facts.framework)
         self.heard_at = now.monotonic
         self.outcomes["accepted"] += 1
+        if report.event:
+            self.event_until = now.at_unix(reached_at).monotonic
         if report.trace:
             self.take_trace(report.trace.summary(reached_at))
         run = self.facts.run or ""

@@ -135,6 +135,18 @@ def test_events_are_kept_by_run_and_another_run_of_the_job_goes_on(desk: Desk) -
     assert (progress.evaluation_seconds, progress.checkpoint_seconds) == (2 * 15.0, 2 * 4.0)
 
 
+def test_a_report_without_a_start_leaves_out_an_event_that_was_told(desk: Desk) -> None:
+    desk.every(30.0, 4, mfu=0.9 * OFU)
+    desk.run(60.0, tensor=0.0)
+    began, ended = desk.clock.now - 60, desk.clock.now
+    desk.report(event="evaluation", start=EPOCH + began, end=EPOCH + ended)
+    desk.run(30.0)
+    answer = desk.report(mfu=0.9 * OFU)
+    assert answer.interval is not None
+    assert (answer.interval.start, answer.interval.ofu) == pytest.approx((EPOCH + ended, OFU))
+    assert desk.every(30.0, 2, mfu=0.9 * OFU).horizon.verdict is Verdict.AGREE  # type: ignore[union-attr]
+
+
 def restarted_desk(desk: Desk, restarts: int) -> JobView:
     desk.give(replace(A, restarts=restarts), "0", "1")
     (view,) = desk.book.reviewed(desk.node.last).jobs
