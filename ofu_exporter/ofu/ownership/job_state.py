@@ -201,14 +201,15 @@ def of_earlier_run(before: JobState, after: JobState) -> JobState:
 
 
 def with_steps(
-    jobs: Jobs, stepped: Collection[tuple[JobKey, str]], now: float
+    jobs: Jobs, stepped: Collection[tuple[JobKey, str]], told: float
 ) -> dict[JobKey, JobState]:
-    """The jobs; a run that has stated a step starts no more."""
+    """The jobs; a run that has stated a step by `told` starts no more, nor did it in the tensor work before."""
     after = dict(jobs)
     for key, uid in stepped:
         state = after.get(key)
         if state is not None and state.start.is_open and state.job.uid == uid:
-            after[key] = replace(state, start=start_ended(state.start, now))
+            work = (one.start for one in state.start.unsure if one.works)
+            after[key] = replace(state, start=start_ended(state.start, min(work, default=told)))
     return after
 
 

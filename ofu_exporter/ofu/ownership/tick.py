@@ -33,13 +33,14 @@ class OwnerTick:
     """Every change of who owns what since the last tick, oldest first."""
     windows: Iterable[tuple[Gpu, Window]]
     stepped: frozenset[tuple[JobKey, str]]
-    """The jobs whose run, by its uid, has stated a step."""
+    """The jobs whose run, by its uid, has stated a step by the last tick."""
 
 
 def take(state: OwnerState, tick: OwnerTick, now: Instant) -> OwnerState:
     """Take in one tick: first who owns what, then what was measured."""
+    told = now.monotonic if state.counted_until is None else state.counted_until
     state = take_changes(state, tick.shares, tick.changes, now)
-    jobs = with_steps(state.jobs, tick.stepped, now.monotonic)
+    jobs = with_steps(state.jobs, tick.stepped, told)
     for gpu, window in tick.windows:
         _credit(jobs, state, gpu, window)
     state = replace(state, jobs=jobs)

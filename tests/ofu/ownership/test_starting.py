@@ -183,6 +183,18 @@ def test_a_job_that_states_a_step_has_started() -> None:
     assert node.job().worked_since == pytest.approx(EPOCH + 20.0)
 
 
+@pytest.mark.parametrize("tensor", [0.0, 0.5])
+def test_a_step_ends_a_start_no_later_than_it_was_told(tensor: float) -> None:
+    """The window in which it was stated is over by the next tick, and the work in it has begun before."""
+    node = begun()
+    node.run(10.0, 30.0, tensor=0.0)
+    node.run(30.0, 40.0, tensor=tensor, window=10.0)
+    node.tick(50.0, reading(40.0, 50.0), stepped=frozenset({(A.key, "r1")}))
+    worked = 30.0 if tensor else 40.0
+    assert node.job().worked_since == pytest.approx(EPOCH + worked)
+    assert starting(node) == pytest.approx(worked - 10.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("beside", [0.0, 0.9])
 def test_a_job_without_tensor_work_starts_for_ten_minutes_of_kernels_at_most(beside: float) -> None:
