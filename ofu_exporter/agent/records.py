@@ -88,6 +88,7 @@ class Records:
         self._causes.start()
         if self._state_writer is not None:
             self._state_writer.start()
+            self.page.read = self._state_writer.wake
         if self.tracing is not None:
             self.tracing.start()
 

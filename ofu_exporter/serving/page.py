@@ -96,6 +96,10 @@ class Page(Collector):
         """The file that the agent looks for to let go of the GPUs, as it is told to whoever pauses it."""
         self.certificate_expires: Callable[[], float | None] = lambda: None
         """Unix time at which the certificate that is served ends; None without one."""
+        self.read: Callable[[], object] = lambda: None
+        """Called when a snapshot's page is read first: a counter that Prometheus has must not fall, even if this process
+        is killed."""
+        self._read_of: Snapshot | None = None
         self._clock = clock
         self._unix = unix
         self._counts = counts
@@ -166,7 +170,11 @@ class Page(Collector):
         before = self._asked.get((kind, packed))
         times = 1 + (before.times if before else 0)
         self._asked[kind, packed] = _Asked(encoder, self._clock(), times)
-        return Rendered(self._page(kind, packed, encoder), kind, "gzip" if packed else None)
+        body = self._page(kind, packed, encoder)
+        if self._read_of is not self._snapshot:
+            self._read_of = self._snapshot
+            self.read()
+        return Rendered(body, kind, "gzip" if packed else None)
 
     def _page(self, kind: str, packed: bool, encoder: Encoder) -> bytes:
         pages = self._current().pages

@@ -80,6 +80,23 @@ def test_at_most_one_sync_is_lost_when_it_is_killed(node: Node) -> None:
         assert seconds(running) >= before - 2 * (SYNC + 2 * WINDOW)
 
 
+def test_no_counter_of_a_job_falls_when_it_is_killed(node: Node) -> None:
+    """To Prometheus a counter that falls by a second has begun anew, and all of it would count twice."""
+    node.start("7", "0", "1")
+    with agent(*node.flags(), "--state-interval", "1h") as running:
+        until(lambda: seconds(running) > 8 * WINDOW)
+        scraped = seconds(running)
+        until(lambda: written(node) >= scraped)
+        running.kill()
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 0)
+        assert seconds(running) >= scraped
+
+
+def written(node: Node) -> float:
+    return sum(job.gpu_seconds for job in find_in_file(node.state, "7"))
+
+
 def test_a_job_that_ended_while_the_agent_was_away_is_remembered_and_not_shown(node: Node) -> None:
     node.start("7", "0")
     with agent(*node.flags()) as running:
