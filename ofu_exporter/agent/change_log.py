@@ -219,12 +219,13 @@ def _began(view: JobView, snapshot: Snapshot) -> str:
 
 
 def _ended(view: JobView) -> str:
-    observed = view.observed_seconds
+    """Its last run alone, whose length the line says."""
+    run = view.runs[-1]
     lasted = lasting(max(0.0, (view.ended or view.updated) - view.current_began))
     result = "no OFU was measured"
-    if observed > 0:
-        ofu = percent(view.utilization_seconds / observed)
-        result = f"OFU {ofu} over {observed / 3600:.2f} GPU-hours"
+    if run.observed_seconds > 0:
+        ofu = percent(run.utilization_seconds / run.observed_seconds)
+        result = f"OFU {ofu} over {run.observed_seconds / 3600:.2f} GPU-hours"
     return f"{_job_name(view)} has ended after {lasted}: {result}"
 
 

@@ -139,6 +139,20 @@ def test_a_run_that_begins_anew_under_the_same_id_has_a_line(logged: Logged) -> 
     ]
 
 
+def test_the_end_of_a_run_tells_of_that_run_alone(logged: Logged) -> None:
+    node = Node(1)
+    logged.take(node.last, node.give(10.0, whole(replace(ADA, uid="a"), "0")))
+    for end in range(15, 165, 5):
+        logged.take(at(node, float(end), 0))
+    logged.take(node.give(160.0, whole(replace(ADA, uid="b"), "0")))
+    for end in range(165, 205, 5):
+        logged.take(node.tick(float(end), reading(end - 5, end, 0.0)))
+    logged.take(node.give(200.0))
+    assert logged.lines("job_ended") == [
+        "job 7 (llama, ada) has ended after 40 s: OFU 0.0% over 0.01 GPU-hours"
+    ]
+
+
 def test_a_gpu_that_is_lost_and_comes_back_has_two_lines_however_long_it_is_away(
     logged: Logged,
 ) -> None:
