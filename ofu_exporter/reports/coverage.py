@@ -216,9 +216,9 @@ def interval_of(
     """The interval of a report.
 
     `reported_until` is the end of the job's last report on the monotonic clock, and `last_end` the Unix time that this
-    report gave for its end; `event_until` is the end of its last event on the monotonic clock. `began` is the Unix time at which the job was first seen; a first report covers nothing
-    before it, unless the clock was set back since. Raises ReportError for an interval in the future, too long ago, or
-    of time that was already reported.
+    report gave for its end; `event_until` is the end of its last event on the monotonic clock. `began` is the Unix time
+    at which the job was first seen; a first report covers nothing before it, unless the clock was set back since.
+    Raises ReportError for an interval in the future, too long ago, or of time that was already reported.
     """
     unix_end = now.unix if report.end is None else report.end
     not_ahead("end", unix_end, now)

@@ -97,8 +97,8 @@ class Page(Collector):
         self.certificate_expires: Callable[[], float | None] = lambda: None
         """Unix time at which the certificate that is served ends; None without one."""
         self.read: Callable[[], object] = lambda: None
-        """Called when a snapshot's page is read first: a counter that Prometheus has must not fall, even if this process
-        is killed."""
+        """Called when a snapshot's page is read first: a counter that Prometheus has must not fall, even if this
+        process is killed."""
         self._read_of: Snapshot | None = None
         self._clock = clock
         self._unix = unix
