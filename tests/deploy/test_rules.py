@@ -77,6 +77,12 @@ def test_the_tests_know_every_group() -> None:
     assert named ^ {*ORDER} == set(), "a group is in ORDER of promtool.py, below what it reads"
 
 
+def test_alerts_see_what_rules_record_until_they_record_it_again() -> None:
+    """vmalert records a time up to an interval after it, and is asked for what is less than five minutes old."""
+    intervals = {group["interval"] for path in RULES for group in groups(path)} - {"1h"}
+    assert all(2 * int(each.removesuffix("m")) < 5 for each in intervals)
+
+
 def test_all_hours_that_a_report_adds_up_are_of_one_group() -> None:
     """Each group has its own minute of the hour, and shares of hours that differ would be of nothing."""
     asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS, queries.JOB_MODELS)

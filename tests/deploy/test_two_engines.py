@@ -35,7 +35,7 @@ NEAR = 0.06
 """Of a sum over the half day: the shortest jobs last for half an hour, in whose first five minutes rates grow."""
 MINUTES = 2 / 60
 """GPU-hours by which the losses of an hour may differ: jobs begin and end, and of some users these alone are shown."""
-SECONDS = {"1m": 60.0, "3m": 180.0, "1h": HOUR}
+SECONDS = {"1m": 60.0, "2m": 120.0, "1h": HOUR}
 
 
 class Asked(NamedTuple):
@@ -110,8 +110,8 @@ def server(folder: Path, look_back: int = 90) -> AbstractContextManager[Promethe
     return stored(folder, (f"--query.lookback-delta={look_back}s",))
 
 
-OF_THREE_MINUTES = 190
-"""Seconds for which series are looked for that are recorded every three minutes."""
+OF_TWO_MINUTES = 130
+"""Seconds for which series are looked for that are recorded every two minutes."""
 
 
 Engines = tuple[PrometheusClient, PrometheusClient]
@@ -129,7 +129,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     record(recorded, BEGIN, END, text, server)
     with server(raw) as unrecorded, victoria_with(unrecorded, data) as victoria:
         record_in(victoria, BEGIN, END, text)
-        with server(recorded, OF_THREE_MINUTES) as prometheus:
+        with server(recorded, OF_TWO_MINUTES) as prometheus:
             clients = PrometheusClient(prometheus.url), PrometheusClient(victoria.url)
             yield clients
             for client in clients:
