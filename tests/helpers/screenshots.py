@@ -23,9 +23,18 @@ PHONE = (400, 1500)
 
 
 def chromium() -> str | None:
-    """The browser, by the names that distributions give it."""
+    """The browser, by the names that distributions give it.
+
+    Not Ubuntu's: it is a snap, which sees no file in /tmp, or a script that asks for the snap.
+    """
     names = ("chromium", "chromium-browser", "google-chrome")
-    return next((path for name in names if (path := shutil.which(name))), None)
+    paths = filter(None, map(shutil.which, names))
+    return next((path for path in paths if not _is_snap(Path(path))), None)
+
+
+def _is_snap(program: Path) -> bool:
+    with program.open("rb") as content:
+        return "snap" in program.resolve().parts or b"/snap/bin/" in content.read(100)
 
 
 def picture(page: Path, target: Path, size: tuple[int, int], look: str) -> None:
