@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import subprocess
@@ -25,6 +26,13 @@ def agent_flag() -> str:
     """What has the installed Prometheus run in agent mode."""
     is_new = has_flag("prometheus", "--[no-]agent ")
     return "--agent" if is_new else "--enable-feature=agent"
+
+
+@functools.cache
+def overlapping() -> Sequence[str]:
+    """What has a Prometheus before 2.39 read blocks of the same time; newer ones always do."""
+    flag = "--storage.tsdb.allow-overlapping-blocks"
+    return [flag] if has_flag("prometheus", flag) else []
 
 
 def answers(url: str) -> bool:
@@ -77,6 +85,7 @@ class Prometheus:
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{self.port}",
                 "--log.level=error",
+                *overlapping(),
                 *flags,
             ]
         )
