@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.helpers.early import Early
-from tests.helpers.programs import absent, skipped_by_reason
+from tests.helpers.programs import absent, outdated, skipped_by_reason
 from tests.helpers.slurm_cluster import Cluster, missing
 
 # Hundreds of processes of the agent start, and each would compile the package again.
@@ -90,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("prometheus") and outdated():
+            item.add_marker(pytest.mark.skip(reason=outdated()))
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
     if config.getoption("--fast"):

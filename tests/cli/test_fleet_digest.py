@@ -26,6 +26,7 @@ from tests.doubles.mail_server import mail_server
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
 from tests.helpers.impatience import impatient
+from tests.helpers.programs import has_flag
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored, stored_pages
 
@@ -221,8 +222,7 @@ def test_the_cron_job_is_one_and_has_flags_that_exist(command: click.Command) ->
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("name", ["digest", "report"])
-def test_the_units_are_what_systemd_takes_and_closed(name: str, tmp_path: Path) -> None:
-    """Of 10 points of exposure, where an agent that may do nothing but its work has 1.3."""
+def test_the_units_are_what_systemd_takes(name: str, tmp_path: Path) -> None:
     for unit in (DEPLOY / "systemd").glob(f"ofu-{name}.*"):
         text = unit.read_text().replace("/opt/ofu-exporter/bin/ofu-exporter", "/bin/true")
         (tmp_path / unit.name).write_text(text)
@@ -230,6 +230,14 @@ def test_the_units_are_what_systemd_takes_and_closed(name: str, tmp_path: Path) 
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"ofu-{name}" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize("name", ["digest", "report"])
+def test_the_units_are_closed(name: str) -> None:
+    """Of 10 points of exposure, where an agent that may do nothing but its work has 1.3."""
+    if not has_flag("systemd-analyze", "--offline"):
+        pytest.skip("systemd before 250 judges only a unit that is loaded")
     command = [
         "systemd-analyze",
         "security",

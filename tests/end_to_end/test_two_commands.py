@@ -148,6 +148,22 @@ def test_what_a_machine_lacks_is_skipped_and_listed_at_the_end(
     assert "skipped: promtool is not installed (Debian: prometheus)" in done.stdout
 
 
+def test_a_prometheus_older_than_the_page_of_releases_promises_is_skipped_by_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    packages = tmp_path / "dpkg-query"
+    packages.write_text("#!/bin/sh\necho prometheus 2.41.9+ds\necho victoria-metrics 1.79.5\n")
+    packages.chmod(0o755)
+    done = outcome(tmp_path, "sh", env={})
+    assert "skipped: prometheus is 2.41 here, and 2.42 the oldest to run with" in done.stdout
+    packages.write_text("#!/bin/sh\necho prometheus 2.42.0+ds\necho victoria-metrics 1.79.5\n")
+    assert "skipped: promtool is not installed" in outcome(tmp_path, env={}).stdout
+    promised = (ROOT / "docs" / "releases.md").read_text()
+    assert "; Prometheus 2.42 to " in promised
+    assert "; VictoriaMetrics 1.79 to " in promised
+
+
 def test_where_ci_is_set_what_is_lacking_fails(tmp_path: Path) -> None:
     done = outcome(tmp_path, "sh", env={"CI": "true"})
     assert done.returncode == 1
