@@ -104,7 +104,7 @@ def test_a_line_of_python_prints_what_is_shown(command: str, lines: list[str]) -
     assert re.fullmatch(pattern(lines), done.stdout), done.stdout
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, which tests/run installs")
 def test_jq_passes_over_what_systemd_and_not_the_agent_logs() -> None:
     text = (ROOT / "docs" / "terminal.md").read_text()
     (words,) = re.findall(r"-u ofu-exporter -o cat [|] (jq .*)", text)

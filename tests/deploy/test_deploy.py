@@ -26,6 +26,7 @@ from tests.deploy.chart import need, run
 from tests.doubles.nvml import Scenario
 from tests.helpers.agent import agent, until
 from tests.helpers.job_node import Node
+from tests.helpers.programs import has_flag
 
 ROOT = Path(__file__).parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
@@ -123,7 +124,7 @@ def test_a_week_is_as_long_as_a_report_of_7_days_where_clocks_are_set(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else an hour of the week in which summer ends would be in no report, and one of spring in two."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     (monday,) = re.findall(r"^OnCalendar=(.+)$", (SYSTEMD / f"{name}.timer").read_text(), re.M)
     days = ("--iterations=2", "--base-time=2026-10-18 12:00")
     told = run(need("systemd-analyze"), "calendar", *days, monday).stdout
@@ -144,7 +145,8 @@ EXPOSURES = re.findall(
 @pytest.mark.parametrize(("command", "printed"), EXPOSURES, ids=["alone", "stricter"])
 def test_the_unit_is_as_closed_as_the_documented_command_prints(command: str, printed: str) -> None:
     """Run as it is printed: systemd counts what lies in the folder beside a unit."""
-    need("systemd-analyze")
+    if not has_flag(need("systemd-analyze"), "--offline"):
+        pytest.skip("systemd before 250 judges only a unit that is loaded")
     done = subprocess.run(
         ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )

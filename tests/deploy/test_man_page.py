@@ -17,7 +17,7 @@ def test_the_page_is_what_the_help_says(generated: Callable[[Path, str], None]) 
     generated(man_page.FILE, man_page.page())
 
 
-@pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
+@pytest.mark.skipif(not shutil.which("groff"), reason="needs groff, which tests/run installs")
 def test_a_formatter_has_nothing_to_say_against_it() -> None:
     done = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-z", man_page.FILE],
@@ -28,7 +28,7 @@ def test_a_formatter_has_nothing_to_say_against_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
+@pytest.mark.skipif(not shutil.which("groff"), reason="needs groff, which tests/run installs")
 def test_every_command_and_an_option_can_be_found_in_it() -> None:
     text = subprocess.run(
         ["groff", "-man", "-Tascii", "-P-cbou", man_page.FILE],

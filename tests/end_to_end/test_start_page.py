@@ -36,6 +36,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.prometheus,
     pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts()),
+    pytest.mark.skipif(shutil.which("ip") is None, reason="needs ip, which tests/run installs"),
+    pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which tests/run installs"),
 ]
 
 SYSTEMCTL = r"""#!/bin/sh -e
