@@ -118,6 +118,29 @@ def with_database() -> Iterator[Cluster]:
         made.stop()
 
 
+@pytest.fixture
+def knows_comments(with_database: Cluster) -> None:
+    if is_old(with_database):
+        pytest.skip("sacctmgr before Slurm 22.05 sets no AdminComment")
+
+
+def is_old(cluster: Cluster) -> bool:
+    return cluster.call("sinfo", "--version").split()[-1] < "22.05"
+
+
+def test_what_only_scontrol_can_write_is_kept(with_database: Cluster) -> None:
+    cluster = with_database
+    if not is_old(cluster):
+        pytest.skip("Slurm 22.05 and newer let sacctmgr write it")
+    job_id = cluster.submit(until_open="kept")
+    until(lambda: cluster.state(job_id) == "RUNNING")
+    assert Commands(cluster.environ, "/usr/bin").write(job_id, "ofu=1%") == "scontrol"
+    cluster.open("kept")
+    ask = ("sacct", "-nXPo", "state,admincomment", "-j", job_id)
+    until(lambda: cluster.call(*ask) == "COMPLETED|ofu=1%")
+
+
+@pytest.mark.usefixtures("knows_comments")
 def test_a_job_that_ended_has_its_line(with_database: Cluster) -> None:
     cluster = with_database
     flags = ("--interval", "0.3s", "--clock-interval", "0.1s", "--slurm-poll", "0.05s")
@@ -141,6 +164,7 @@ def test_a_job_that_ended_has_its_line(with_database: Cluster) -> None:
         assert cluster.state(job_id) == "COMPLETED"
 
 
+@pytest.mark.usefixtures("knows_comments")
 def test_the_last_task_of_an_array_leaves_the_comments_of_the_others(
     with_database: Cluster,
 ) -> None:

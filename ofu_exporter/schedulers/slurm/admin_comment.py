@@ -54,7 +54,8 @@ class Commands:
         """Write the comment; returns the name of the command that did. Raises SlurmError.
 
         scontrol can write it only while the job runs. Where both commands can, sacctmgr writes it: a comment
-        that scontrol has set comes back when slurmctld restarts, and replaces that of sacctmgr.
+        that scontrol has set comes back when slurmctld restarts, and replaces that of sacctmgr. Before Slurm 22.05
+        only scontrol can, and the database keeps what it has set.
         """
         if self.has_database():
             rows = self._rows(
@@ -63,11 +64,17 @@ class Commands:
             )
             name = _own_name(rows, job_id)
             _check_ours(next((row[-1] for row in rows if row[1] == name), ""), job_id)
-            self._run(
-                *("sacctmgr", "--immediate", "modify", "job", "where", f"jobid={name}"),
-                *("set", f"admincomment={comment}"),
-            )
-            return "sacctmgr"
+            try:
+                self._run(
+                    *("sacctmgr", "--immediate", "modify", "job", "where", f"jobid={name}"),
+                    *("set", f"admincomment={comment}"),
+                )
+                return "sacctmgr"
+            except SlurmError as error:
+                if "give me anything to set" not in str(
+                    error
+                ):  # Slurm before 22.05 knows no comment
+                    raise
         command = ("squeue", "--noheader", "--states=all", "--format=%A|%i", f"--jobs={job_id}")
         name = _own_name(self._rows(*command), job_id)
         job = self._run("scontrol", "show", "job", name)

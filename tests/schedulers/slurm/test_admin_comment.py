@@ -164,6 +164,31 @@ def test_a_job_that_ended_cannot_be_written_without_a_database(
         slurm(cluster).write(job_id, "ofu=1.0%")
 
 
+def test_a_slurm_whose_sacctmgr_knows_no_comment_has_it_by_scontrol(tmp_path: Path) -> None:
+    """As Slurm 21.08 says it, which keeps in its database what scontrol has set."""
+    says = {
+        "scontrol": """case $* in
+  'show config') echo 'AccountingStorageType   = accounting_storage/slurmdbd' ;;
+  update*) echo "$*" >>"$0.updates" ;;
+esac""",
+        "sacct": "echo '7|7|'",
+        "squeue": "echo '7|7'",
+        "sacctmgr": """echo ' Unknown option: admincomment=ofu=1%'
+echo " Use keyword 'where' to modify condition"
+echo " You didn't give me anything to set" >&2
+exit 1""",
+    }
+    for name, script in says.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    assert Commands({}, str(tmp_path)).write("7", "ofu=1%") == "scontrol"
+    written = (tmp_path / "scontrol.updates").read_text()
+    assert written == "update jobid=7 admincomment=ofu=1%\n"
+    (tmp_path / "sacctmgr").write_text("#!/bin/sh\necho down >&2\nexit 1\n")
+    with pytest.raises(SlurmError, match=r"sacctmgr .*: down"):
+        Commands({}, str(tmp_path)).write("7", "ofu=1%")
+
+
 def test_a_list_of_nodes_is_taken_apart(cluster: Cluster) -> None:
     assert slurm(cluster).hostnames("n[1-3],m7") == ["n1", "n2", "n3", "m7"]
     assert slurm(cluster).hostnames("n1,n2") == ["n1", "n2"]
