@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ HERE = Path(__file__).resolve().parents[1]
 BUILD_TYPE = "urn:ofu-exporter:release:1"
 """How the parameters of a release are read: as the options of this program."""
 DEFAULT_BASE = "python:3.12-slim"
+DATA: Mapping[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""How to unpack; Python before 3.10.12 has no filters."""
 
 
 class ReleaseError(Exception):
@@ -80,7 +82,7 @@ def opened(tag: str, scratch: Path, target: Path) -> Release:
     archive = scratch / "source.tar"
     call("git", "archive", "--output", archive, commit)
     with tarfile.open(archive) as packed:
-        packed.extractall(source, filter="data")
+        packed.extractall(source, **DATA)
     epoch = int(call("git", "show", "--no-patch", "--format=%ct", commit))
     release = Release(tag.removeprefix("v"), commit, epoch, source, target)
     check_versions(release)
@@ -137,7 +139,7 @@ def make_packages(release: Release, scratch: Path) -> None:
     (sdist,) = made.iterdir()
     unpacked = scratch / "unpacked"
     with tarfile.open(sdist) as packed:
-        packed.extractall(unpacked, filter="data")
+        packed.extractall(unpacked, **DATA)
     (root,) = unpacked.iterdir()
     call(python, "-c", backend, "build_wheel", release.target, at=root, epoch=release.epoch)
     pack(root, release.target / sdist.name, release.epoch)
@@ -229,7 +231,7 @@ def make_chart(release: Release, scratch: Path, digest: str | None) -> None:
     (package,) = made.iterdir()
     unpacked = made / "unpacked"
     with tarfile.open(package) as packed:
-        packed.extractall(unpacked, filter="data")
+        packed.extractall(unpacked, **DATA)
     # Helm packs with the time of now.
     pack(unpacked / chart.name, release.target / package.name, release.epoch)
 

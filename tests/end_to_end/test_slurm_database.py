@@ -120,17 +120,13 @@ def with_database() -> Iterator[Cluster]:
 
 @pytest.fixture
 def knows_comments(with_database: Cluster) -> None:
-    if is_old(with_database):
+    if with_database.version() < "22.05":
         pytest.skip("sacctmgr before Slurm 22.05 sets no AdminComment")
-
-
-def is_old(cluster: Cluster) -> bool:
-    return cluster.call("sinfo", "--version").split()[-1] < "22.05"
 
 
 def test_what_only_scontrol_can_write_is_kept(with_database: Cluster) -> None:
     cluster = with_database
-    if not is_old(cluster):
+    if cluster.version() >= "22.05":
         pytest.skip("Slurm 22.05 and newer let sacctmgr write it")
     job_id = cluster.submit(until_open="kept")
     until(lambda: cluster.state(job_id) == "RUNNING")

@@ -138,6 +138,10 @@ class Cluster:
         )
         return done.stdout.strip() if done.returncode == 0 else ""
 
+    def version(self) -> str:
+        """Such as 22.05.8: as text it is in order, for years have two digits."""
+        return self.call("sinfo", "--version").split()[-1]
+
     def popen(self, *command: str) -> subprocess.Popen[str]:
         """A command of Slurm that goes on while the test does."""
         return subprocess.Popen(
