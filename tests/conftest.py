@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Set
 from pathlib import Path
 
 import pytest
@@ -88,34 +88,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--regenerate"):
         items[:] = [item for item in items if "regenerate" in getattr(item, "fixturenames", ())]
     for item in items:
-        if END_TO_END in item.path.parents:
+        if str(item.path).startswith(f"{END_TO_END}/"):
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("prometheus") and outdated():
-            item.add_marker(pytest.mark.skip(reason=outdated()))
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    others = [item for item in items if not item.get_closest_marker("slow")]
-    if config.getoption("--fast"):
-        config.hook.pytest_deselected(items=slow)
-        items[:] = others
-    else:
-        files = {item.path for item in slow}
-        items.sort(key=lambda item: _rank(item, item.path in files))
+    marks = {item: {mark.name for mark in item.iter_markers()} for item in items}
     for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            early = item.get_closest_marker("early")
-            group = "early" if early else item.nodeid.partition("::")[0]
+        if "prometheus" in marks[item] and outdated():
+            item.add_marker(pytest.mark.skip(reason=outdated()))
+    if config.getoption("--fast"):
+        config.hook.pytest_deselected(items=[item for item in items if "slow" in marks[item]])
+        items[:] = [item for item in items if "slow" not in marks[item]]
+    else:
+        files = {item.path for item in items if "slow" in marks[item]}
+        items.sort(key=lambda item: _rank(item, marks[item], item.path in files))
+    for item in items:
+        if "xdist_group" not in marks[item]:
+            group = "early" if "early" in marks[item] else item.nodeid.partition("::")[0]
             item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _rank(item: pytest.Item, is_slow: bool) -> tuple[bool, bool, int]:
+def _rank(item: pytest.Item, marks: Set[str], is_slow: bool) -> tuple[bool, bool, int]:
     """Slow files are mixed: those of one folder all wait, or all compute, and would leave cores idle.
 
     What is early begins a quarter of the way, when the rush of the start is over.
     """
     mixed = zlib.crc32(item.path.name.encode())
-    if item.get_closest_marker("early"):
+    if "early" in marks:
         mixed = 1 << 30
-    return not item.get_closest_marker("slurm"), not is_slow, mixed if is_slow else 0
+    return "slurm" not in marks, not is_slow, mixed if is_slow else 0
 
 
 @pytest.hookimpl(tryfirst=True)

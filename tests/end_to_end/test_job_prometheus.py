@@ -7,6 +7,7 @@ and every agent is restarted from its state file meanwhile.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import subprocess
@@ -90,8 +91,16 @@ def by_hand(job: str, begin: float, end: float) -> tuple[float, float]:
     return utilization, observed
 
 
-def pages(node: str, gpus: int) -> Iterator[tuple[int, str]]:
-    """What a scrape of the node sees, every 15 s."""
+@functools.cache
+def pages(node: str) -> list[tuple[int, list[str]]]:
+    """What a scrape of the node sees of jobs, every 15 s."""
+    return [
+        (at, [line for line in page.splitlines() if line.startswith("ofu_job_") and "{" in line])
+        for at, page in served(node, SCENARIO["nodes"][node])
+    ]
+
+
+def served(node: str, gpus: int) -> Iterator[tuple[int, str]]:
     clock, state = FakeClock(0.0), State()
     page = Page(clock, process=False)
     devices = [gpu(index, f"GPU-{node}-{index}") for index in range(gpus)]
@@ -115,10 +124,10 @@ def pages(node: str, gpus: int) -> Iterator[tuple[int, str]]:
             schedulers=(SchedulerHealth("slurm", up=True, reason=None),),
         )
         state, snapshot = step(state, tick)
-        page.publish(snapshot)
         if stop == RESTARTED_AT:
             state, before = State(owners=OwnerState(left_behind(snapshot.jobs, stop))), {}
         if stop % SCRAPE == 0:
+            page.publish(snapshot)
             yield EPOCH + int(stop), page.render().body.decode()
 
 
@@ -141,14 +150,13 @@ def claims(now: Owned, at: float) -> tuple[Claim, ...]:
 def history(dropped: bool) -> str:
     """All scrapes of all nodes as text that promtool makes a database of."""
     lines: list[str] = []
-    for node, gpus in SCENARIO["nodes"].items():
-        for number, (at, page) in enumerate(pages(node, gpus)):
+    for node in SCENARIO["nodes"]:
+        for number, (at, page) in enumerate(pages(node)):
             if dropped and (number + len(lines)) % 3 == 0:
                 continue
-            for line in page.splitlines():
-                if line.startswith("ofu_job_") and "{" in line:
-                    labels, _, value = line.rpartition(" ")
-                    lines.append(f'{labels[:-1]},instance="{node}"}} {value} {at}')
+            for line in page:
+                labels, _, value = line.rpartition(" ")
+                lines.append(f'{labels[:-1]},instance="{node}"}} {value} {at}')
     return "\n".join([*lines, "# EOF", ""])
 
 
