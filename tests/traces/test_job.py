@@ -50,8 +50,14 @@ def read(*paths: Path) -> TraceResult:
     return job.read(paths)[0]
 
 
+@cache
+def of_real(*names: str) -> TraceResult:
+    """The result of real traces, of which each is looked at by several tests."""
+    return read(*map(trace, names))
+
+
 def ours(name: str) -> Shares:
-    (rank,) = read(trace(name)).ranks
+    (rank,) = of_real(name).ranks
     parts, hidden = rank.parts, rank.hidden_communication
     assert sum(parts) == pytest.approx(1)
     shares = (parts.idle, parts.tensor + parts.other, parts.communication + parts.copies)
@@ -156,7 +162,7 @@ def test_elsewhere_both_agree_within_half_a_point(name: str) -> None:
 def test_what_is_known_of_a_real_trace_is_found(
     files: list[str], found: set[str], not_found: set[str]
 ) -> None:
-    result = read(*map(trace, files))
+    result = of_real(*files)
     names = {each.finding for each in result.findings}
     assert found <= names
     assert not names & not_found
@@ -167,7 +173,7 @@ def test_what_is_known_of_a_real_trace_is_found(
 @real
 def test_of_two_real_ranks_the_later_one_is_named() -> None:
     """By hand: of the collectives that end on both within 0.5 ms, all five begin on rank 1 last."""
-    result = read(trace("a100-sampled-rank0"), trace("a100-sampled-rank1"))
+    result = of_real("a100-sampled-rank0", "a100-sampled-rank1")
     assert result.slowest_rank == 1
     (slow,) = [each for each in result.findings if each.finding == "slow_rank"]
     assert slow.evidence.startswith("rank 1 came last to 5 of 5 collectives")
