@@ -166,6 +166,18 @@ def test_another_run_of_a_job_that_runs_takes_nothing_from_it() -> None:
     assert node.job().ended is None
 
 
+def test_a_run_that_ended_meanwhile_is_complete_where_the_job_runs_again() -> None:
+    node = node_after_a_gap(gpu(0).key)
+    again = Job("slurm", "1", uid="run 2", started=EPOCH + 80.0)
+    for _ in range(2):
+        first_tick(node, whole(again, "1"), past(A, 60.0, "0"))
+    before, now = node.job().runs
+    assert (before.ended, before.held_seconds) == pytest.approx((EPOCH + 60.0, 60.0))
+    assert now.held_seconds == pytest.approx(25.0)
+    assert [usage.held_seconds for usage in node.job().usage.values()] == pytest.approx([60, 25])
+    assert [usage.in_last_run for usage in node.job().usage.values()] == [False, True]
+
+
 def test_before_every_gpu_is_known_nothing_is_settled() -> None:
     node = node_after_a_gap()
     job = Job("slurm", "2", started=EPOCH + 40.0)
