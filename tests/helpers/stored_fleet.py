@@ -381,8 +381,9 @@ def victoria_with(prometheus: Prometheus, folder: Path) -> Iterator[VictoriaMetr
     """A VictoriaMetrics that has what this Prometheus has."""
     client = PrometheusClient(prometheus.url)
     lines = [
-        f"{one.labels['__name__']}{labelled(**one.labels)} {value!r} {1000 * time:.0f}"
+        f"{series} {value!r} {1000 * time:.0f}"
         for one in client.recorded('{__name__=~".+"}', BEGIN - 1, BEGIN + 1000 * HOUR)
+        for series in [one.labels["__name__"] + labelled(**one.labels)]
         for time, value in one.points
     ]
     client.close()
