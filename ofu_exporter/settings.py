@@ -104,7 +104,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     state_interval: Seconds = Field(
         default=15.0,
         gt=0,
-        description="Time between two writes of the state file; SIGKILL loses at most that much.",
+        description="Longest time between two writes of the file; SIGKILL loses at most that much.",
         examples=["15s"],
     )
     nvrx_folder: str | None = Field(
