@@ -27,7 +27,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docs-site")]
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="needs Chromium, which tests/run installs on Debian"
+)
 
 
 def built(config: Path, target: Path) -> subprocess.CompletedProcess[str]:

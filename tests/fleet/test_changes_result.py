@@ -104,7 +104,7 @@ def test_a_file_that_is_huge_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="needs Chromium, which tests/run installs")
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium, which tests/run installs on Debian")
 @pytest.mark.parametrize("look", LOOKS)
 def test_axe_finds_nothing(look: str, tmp_path: Path) -> None:
     assert violations(page(fleet_report(), document(FOUND)), tmp_path, look) == []

@@ -36,7 +36,7 @@ def fp32_products(cell: TimeCell, _: TraceFacts) -> float:
     return cell.family == FP32
 
 
-_SLOWER = {90: 90, 100: 90, 103: 90, 75: 75, 80: 80}
+_SLOWER = {90: 90, 100: 90, 103: 90, 107: 90, 75: 75, 80: 80}
 """By compute capability: kernels below this one use instructions that run slower there. From Ampere on to 8.9 they are
 the same."""
 

@@ -181,7 +181,7 @@ def test_less_than_an_idle_gpu_hour_is_no_news(gpu_hours: float, is_said: bool) 
 
 PHONE = 360
 needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="needs Chromium, which tests/run installs"
+    BROWSER is None, reason="needs Chromium, which tests/run installs on Debian"
 )
 SIMULATED = digest(mark="SIMULATED, no GPU was measured. ")
 

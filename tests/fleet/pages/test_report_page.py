@@ -25,7 +25,7 @@ from tests.helpers.browser import BROWSER, printed, seen, violations, with_scrip
 from tests.helpers.screenshots import LOOKS
 
 needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="needs Chromium, which tests/run installs"
+    BROWSER is None, reason="needs Chromium, which tests/run installs on Debian"
 )
 HOURS = [None, 0.2, 0.21, None, 0.2]
 STORY = JobResult(

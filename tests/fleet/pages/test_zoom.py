@@ -16,7 +16,9 @@ from tests.helpers.page_parts import fleet_page
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="needs Chromium, which tests/run installs"),
+    pytest.mark.skipif(
+        BROWSER is None, reason="needs Chromium, which tests/run installs on Debian"
+    ),
 ]
 HOURS = 100
 LINES = [

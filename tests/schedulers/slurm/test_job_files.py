@@ -178,7 +178,10 @@ def test_what_is_malformed(changed: dict[str, Any]) -> None:
     assert refusal(**changed) is ClaimRejection.MALFORMED
 
 
-@every(["", "{", "[]", '"7"', "[" * 60_000, '{"version": 1, "started": ' + "9" * 5000 + "}"])
+MANY_DIGITS = json.dumps({**LEAST, "started": "~"}).replace('"~"', "9" * 5000)
+
+
+@every(["", "{", "[]", '"7"', "[" * 60_000, MANY_DIGITS])
 def test_what_is_not_a_json_object(text: str) -> None:
     with pytest.raises(UntrustedFileError) as caught:
         job_files.parse("7.json", text)

@@ -26,7 +26,7 @@ from tests.helpers.values import gpu, health, reading
 pytestmark = pytest.mark.xdist_group("shown node")
 
 needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="needs Chromium, which tests/run installs"
+    BROWSER is None, reason="needs Chromium, which tests/run installs on Debian"
 )
 INSTANCES = [
     reading(device=gpu(number, instance=f"{part}")) for number in range(2) for part in range(7)
