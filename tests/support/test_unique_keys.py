@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ofu_exporter.support.unique_keys import RepeatedKey, parsed
+from ofu_exporter.support.unique_keys import MOST_DIGITS, RepeatedKey, parsed
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 1}', '[{"x": {"a": 1, "a": 2}}]'])
@@ -21,6 +21,15 @@ def test_everything_else_is_as_json_has_it() -> None:
     assert parsed(text) == parsed(text.encode()) == json.loads(text)
     with pytest.raises(json.JSONDecodeError, match="Expecting"):
         parsed('{"a": ')
+
+
+def test_an_integer_has_no_more_digits_than_are_quickly_read() -> None:
+    """Python before 3.10.7 would read any number of them."""
+    digits = "9" * (MOST_DIGITS + 1)
+    for text in (digits, digits.encode(), f'{{"a": [{digits}]}}'):
+        with pytest.raises(ValueError, match="digits"):
+            parsed(text)
+    assert parsed(digits[1:]) == parsed(digits[1:].encode()) == 10**MOST_DIGITS - 1
 
 
 def test_many_keys_take_no_longer_than_they_are_many() -> None:
