@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,16 +16,23 @@ from tests.helpers.prometheus_server import answers, free_port, promql
 from tests.helpers.quiet_server import QuietHandler, answering
 
 Alert = dict[str, Any]
+_MINUTES_AGO = re.compile(r"\boffset ([1-5])m\b")
 
 
 def at_a_tests_pace(folder: Path, files: Sequence[Path] = (*RULES, *ALERTS)) -> list[Path]:
-    """Copies of rule files that are evaluated every four seconds, and wait for two; no expression is changed."""
+    """Copies of rule files that are evaluated every four seconds, and wait for two.
+
+    What they read of minutes ago is of as many evaluations ago; nothing else of an expression is changed.
+    """
     copies = []
     for path in files:
         found = groups(path)
         for group in found:
             group["interval"] = "4s"
             for rule in group["rules"]:
+                rule["expr"] = _MINUTES_AGO.sub(
+                    lambda ago: f"offset {4 * int(ago[1])}s", rule["expr"]
+                )
                 if "alert" in rule:
                     rule["for"] = "2s"
         copy = folder / f"{path.parent.name}-{path.name}"
