@@ -201,15 +201,17 @@ def of_earlier_run(before: JobState, after: JobState) -> JobState:
 
 
 def with_steps(
-    jobs: Jobs, stepped: Collection[tuple[JobKey, str]], told: float
+    jobs: Jobs, stepped: Collection[tuple[JobKey, str]], last_tick: float
 ) -> dict[JobKey, JobState]:
-    """The jobs; a run that has stated a step by `told` starts no more, nor did it in the tensor work before."""
+    """The jobs; a run that has stated a step by the last tick starts no more, nor did it in the tensor work before."""
     after = dict(jobs)
     for key, uid in stepped:
         state = after.get(key)
         if state is not None and state.start.is_open and state.job.uid == uid:
             work = (one.start for one in state.start.unsure if one.works)
-            after[key] = replace(state, start=start_ended(state.start, min(work, default=told)))
+            after[key] = replace(
+                state, start=start_ended(state.start, min(work, default=last_tick))
+            )
     return after
 
 

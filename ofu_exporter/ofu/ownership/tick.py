@@ -38,9 +38,9 @@ class OwnerTick:
 
 def take(state: OwnerState, tick: OwnerTick, now: Instant) -> OwnerState:
     """Take in one tick: first who owns what, then what was measured."""
-    told = now.monotonic if state.counted_until is None else state.counted_until
+    last_tick = now.monotonic if state.counted_until is None else state.counted_until
     state = take_changes(state, tick.shares, tick.changes, now)
-    jobs = with_steps(state.jobs, tick.stepped, told)
+    jobs = with_steps(state.jobs, tick.stepped, last_tick)
     for gpu, window in tick.windows:
         _credit(jobs, state, gpu, window)
     state = replace(state, jobs=jobs)

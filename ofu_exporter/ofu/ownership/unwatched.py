@@ -24,9 +24,9 @@ from ofu_exporter.values.job import Claim
 def settle(state: OwnerState, shares: Mapping[Gpu, Share], now: Instant) -> OwnerState:
     """Count every job that a scheduler says has ended, once. `shares` must be of all GPUs.
 
-    A job that was watched to its end is complete. One that an earlier agent saw last goes on to its end, also where the
-    job runs again by now; one
-    that nobody saw is known from now on, if it ended after the time up to which the earlier agent watched.
+    A job that was watched to its end is complete. One that an earlier agent saw last goes on to its end, also where
+    it runs again by now; one that nobody saw is known from now on, if it ended after the time up to which the earlier
+    agent watched.
     """
     ended = frozenset(claim for claim in state.ownership.claims if claim.ended is not None)
     after, credited = dict(state.jobs), state.credited

@@ -12,6 +12,8 @@ from ofu_exporter.errors import OfuError
 OURS = "ofu="
 """The beginning of our own comments. Any other comment is somebody else's and is not overwritten."""
 COMMAND_SECONDS = 10.0
+_KNOWS_NO_COMMENT = "give me anything to set"
+"""What sacctmgr before Slurm 22.05 answers to `set admincomment=`."""
 _REQUESTS = ("tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")
 """What squeue says of the GPUs that a job asked for: by --gpus, by --gres or --gpus-per-node, and so on."""
 
@@ -71,9 +73,7 @@ class Commands:
                 )
                 return "sacctmgr"
             except SlurmError as error:
-                if "give me anything to set" not in str(
-                    error
-                ):  # Slurm before 22.05 knows no comment
+                if _KNOWS_NO_COMMENT not in str(error):
                     raise
         command = ("squeue", "--noheader", "--states=all", "--format=%A|%i", f"--jobs={job_id}")
         name = _own_name(self._rows(*command), job_id)
