@@ -18,12 +18,17 @@ from typing import Any
 import pytest
 
 from ofu_exporter.agent.trace_desk import NO_GPU_WORK
+from ofu_exporter.support.users import uid_of
 from tests.helpers.agent import SIMULATED, Agent, agent, until
 from tests.helpers.in_process import call
 from tests.traces.test_daemon_messages import question
 
 JOB = "1001"
-"""Of the simulated node; its user is none of this machine."""
+"""Of the simulated node, for its user ada."""
+NO_ADA = pytest.mark.skipif(
+    uid_of("ada") is not None, reason="this machine has a user of the simulated job's name"
+)
+pytestmark = NO_ADA
 TORCH = Path("/srv/torch-venv/bin/python")
 FRAME = b'{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "ts": 1}]}'
 EXAMPLE = Path(__file__).parent.parent / "traces" / "example_rank0.json.gz"

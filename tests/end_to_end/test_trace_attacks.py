@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.bench.process import cpu_seconds, resident_mib
-from tests.end_to_end.test_trace import EXAMPLE, JOB, Process, ask, flags, traced
+from tests.end_to_end.test_trace import EXAMPLE, JOB, NO_ADA, Process, ask, flags, traced
 from tests.helpers.agent import agent, until
 from tests.traces.test_daemon_messages import question, registration
+
+pytestmark = NO_ADA
 
 SECRET = "root:x:0:0"
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
