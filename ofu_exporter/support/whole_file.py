@@ -30,7 +30,7 @@ def whole_file(path: Path) -> Iterator[TextIO]:
         unfinished.replace(path)
     finally:
         with contextlib.suppress(OSError):  # the error of the block is more important
-            unfinished.unlink(missing_ok=True)
+            unfinished.unlink()
 
 
 def unfinished_path(path: Path) -> Path:
