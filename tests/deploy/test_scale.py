@@ -79,7 +79,8 @@ def quickened(config: dict[str, Any], addresses: dict[str, str], rules: list[Pat
     config["global"] = {**config.get("global", {}), **pace}
     config.pop("alerting", None)
     for receiver in config.get("remote_write", []):
-        receiver["queue_config"] = {"batch_send_deadline": "500ms"}  # 5 s would be minutes of these rules
+        # Batches wait for up to 5 s by default, which are minutes of these rules.
+        receiver["queue_config"] = {"batch_send_deadline": "500ms"}
     if "rule_files" in config:
         config["rule_files"] = list(map(str, rules))
     text = json.dumps(config)
