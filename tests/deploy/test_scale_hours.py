@@ -122,8 +122,10 @@ def test_one_prometheus_records_every_rule_and_what_is_true(one_prometheus: Answ
         gpus = steady_fleet.GPUS * len(job.nodes)
         held = value(one_prometheus, "job:held_gpu_hours:increase1h", **which)
         assert held == pytest.approx(gpus, rel=1e-9)
-        for name in ("job:ofu:ratio_sum1d", "job:ofu:ratio_increase1h"):
-            assert value(one_prometheus, name, **which) == pytest.approx(job.ofu, rel=1e-9)
+        of_the_day = value(one_prometheus, "job:ofu:ratio_sum1d", **which)
+        assert of_the_day == pytest.approx(job.ofu, rel=1e-9)
+        utilized = value(one_prometheus, "job:utilized_gpu_hours:increase1h", **which)
+        assert utilized / gpus == pytest.approx(job.ofu, rel=1e-9)
         clock = "job_gpu:ofu_gpu_sm_clock_hertz:avg1d"
         at_n = value(one_prometheus, clock, instance=job.nodes[0], gpu="1")
         assert at_n == pytest.approx(steady_fleet.clock_hz(job.nodes[0], 1), rel=1e-9)
