@@ -73,7 +73,7 @@ class Step:
 
     def facts(self) -> CauseFacts:
         """What its user can say. Nobody says what is recomputed."""
-        plain = replace(self.passes, recompute=flops.Recompute.NONE)
+        plain = replace(self.passes, recompute=flops.Recompute.NONE, recompute_layers=None)
         return CauseFacts(
             CountedStep(self.model, self.lengths, flops.Counting(), plain),
             executed=self.padded,

@@ -15,7 +15,7 @@ from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, explain
 from ofu_exporter.values.reported import best_fitting
-from tests.flops.causes.jobs import is_accused
+from tests.flops.causes.held_out import blames
 from tests.flops.causes.synthetic import BF16, H100, LLAMA, known, ratios
 from tests.flops.counting import config
 
@@ -113,7 +113,7 @@ def test_layers_that_run_again_are_no_mistake_of_the_report(share: float, is_kno
     """14 of 27 layers, and others: a forward pass of these is a third of what the model needs of them."""
     facts = known(LLAMA, recompute=Recompute.FULL) if is_known else CauseFacts(gpu=H100)
     found = explain(Observation(0.40, 0.40 * (1 + 0.94 * share / 3) * 1.05), facts)
-    assert not is_accused(found)
+    assert not blames(found)
     assert not found.looked or "activation_recompute" in {
         each.cause for each in best_fitting(found.causes)
     }
