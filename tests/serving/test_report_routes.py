@@ -86,6 +86,8 @@ def test_what_is_no_report_is_refused_with_its_problems_and_counted(
 def test_of_many_problems_ten_are_told(client: Client) -> None:
     body = json.dumps({"job_id": "103", "mfu": 0.4, **{f"x{n}": 1 for n in range(12)}}).encode()
     assert len(answer(client, body)[1]["detail"]) == 10
+    long = answer(client, json.dumps({"job_id": "103", "mfu": 0.4, "y" * 100_000: 1}).encode())[1]
+    assert len(json.dumps(long)) < 2000
 
 
 def test_a_report_with_a_key_twice_is_of_no_job(client: Client, reports: ReportBook) -> None:
