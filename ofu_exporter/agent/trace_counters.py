@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ofu_exporter.values.losses import NO_LOSSES, Losses
+from ofu_exporter.values.losses import Losses
 from ofu_exporter.values.snapshot import Snapshot
 from ofu_exporter.values.trace import are_of_the_peak
 
@@ -23,11 +22,7 @@ def peak_sums(snapshot: Snapshot | None, job_id: str) -> PeakSums | None:
     """Of all windows that have ended; None where the job is not known."""
     for view in snapshot.jobs if snapshot else ():
         if view.job.job_id == job_id and view.ended is None:
-            usage, sums = [*view.usage.values()], NO_LOSSES
-            for gpu in usage:
-                sums = sums.plus(gpu.sums)
-            observed = math.fsum(gpu.observed_seconds for gpu in usage)
-            return PeakSums(observed, math.fsum(gpu.utilization_seconds for gpu in usage), sums.net)
+            return PeakSums(view.observed_seconds, view.utilization_seconds, view.sums.net)
     return None
 
 

@@ -289,9 +289,8 @@ class Entry:
         if self.facts is None or self.facts.tile_overhead is None:
             return
         overhead = self.facts.tile_overhead
-        self.adjusted = (earlier or Adjusted(overhead)).with_overhead(
-            overhead, self.facts.tile_overhead_bound
-        )
+        bound = self.facts.tile_overhead_bound
+        self.adjusted = replace(earlier or Adjusted(overhead), tile_overhead=overhead, bound=bound)
         if before is not None:
             self.adjusted = self.adjusted.plus(
                 totals.utilization_seconds - before.utilization_seconds,

@@ -225,10 +225,6 @@ class Adjusted:
         """Mean OFU without the tile overhead."""
         return self.utilization_seconds / self.gpu_seconds if self.gpu_seconds > 0 else None
 
-    def with_overhead(self, tile_overhead: float, bound: Bound | None) -> Adjusted:
-        """The same sums, continued with another overhead."""
-        return replace(self, tile_overhead=tile_overhead, bound=bound)
-
     def plus(self, utilization_seconds: float, gpu_seconds: float) -> Adjusted:
         """The sums with more observed GPU-seconds."""
         return replace(

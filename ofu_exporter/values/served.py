@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 KeyT = TypeVar("KeyT")
 
@@ -15,43 +15,36 @@ TOKEN_KINDS = (PROMPT, CACHED, RECOMPUTED, GENERATION)
 in the cache and computed all the same."""
 
 
+def _sums() -> defaultdict[Any, float]:
+    return defaultdict(float)
+
+
 @dataclass(slots=True)
 class Served:
     """Counters by the model that the engine names; a key that is absent was on no page."""
 
-    tokens: defaultdict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    tokens: defaultdict[tuple[str, str], float] = field(default_factory=_sums)
     """By model and kind."""
-    requests: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    requests: defaultdict[str, float] = field(default_factory=_sums)
     """Requests that finished."""
-    forward_seconds: defaultdict[tuple[str, str], float] = field(
-        default_factory=lambda: defaultdict(float)
-    )
+    forward_seconds: defaultdict[tuple[str, str], float] = field(default_factory=_sums)
     """Seconds of forward passes, of each rank, by model and phase."""
-    moved_bytes: defaultdict[tuple[str, str], float] = field(
-        default_factory=lambda: defaultdict(float)
-    )
+    moved_bytes: defaultdict[tuple[str, str], float] = field(default_factory=_sums)
     """Bytes of one GPU's memory, by model and `read` or `write`, as the engine estimates them."""
-    flops: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    flops: defaultdict[str, float] = field(default_factory=_sums)
     """FLOPs of one GPU, by model, as the engine estimates them."""
-    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    seconds: defaultdict[str, float] = field(default_factory=_sums)
     """Time over which the counters of each engine of a model were read, added over engines."""
-    running: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    running: defaultdict[str, float] = field(default_factory=_sums)
     """Requests that run, by model, at the last pull; empty when that had no page."""
-    waiting: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    engines: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    waiting: defaultdict[str, float] = field(default_factory=_sums)
+    engines: defaultdict[str, float] = field(default_factory=_sums)
     """Engines that are read, by their role."""
 
     def add(self, other: Served) -> None:
         """Add another engine of the same job."""
-        add_to(self.tokens, other.tokens)
-        add_to(self.requests, other.requests)
-        add_to(self.forward_seconds, other.forward_seconds)
-        add_to(self.moved_bytes, other.moved_bytes)
-        add_to(self.flops, other.flops)
-        add_to(self.seconds, other.seconds)
-        add_to(self.running, other.running)
-        add_to(self.waiting, other.waiting)
-        add_to(self.engines, other.engines)
+        for each in fields(self):
+            add_to(getattr(self, each.name), getattr(other, each.name))
 
 
 def add_to(sums: MutableMapping[KeyT, float], more: Mapping[KeyT, float]) -> None:
