@@ -15,7 +15,7 @@ from ofu_exporter.hardware.mig_shares import shares
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading
 from ofu_exporter.ofu.ownership.owners import OwnerState
 from ofu_exporter.ofu.ownership.tick import OwnerTick, take
-from ofu_exporter.values.gpu import Gpu, GpuKey, Share
+from ofu_exporter.values.gpu import Gpu, GpuKey, Share, unnamed
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
@@ -73,11 +73,11 @@ class Tick:
 
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     """Take in one tick's readings, faults and changes of owner; return the new state and the snapshot to show."""
-    state = _watch_clock(state, tick)
+    state, tick = _watch_clock(state, tick), _with_names(state, tick)
     named = _gpus_by_key(tick)
     gpus, windows = _measured(_present(state, named, tick), named, tick)
     owner_tick = OwnerTick(
-        shares=_shares([each.view for each in gpus.values()]),
+        shares={each.view.gpu: each.view.share for each in gpus.values()},
         are_all_read=bool(gpus)
         and all(each.view.reason is not Reason.STARTING for each in gpus.values()),
         changes=tick.owners,
@@ -89,14 +89,28 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     return state, _snapshot(state, tick)
 
 
-def _shares(views: Sequence[GpuView]) -> dict[Gpu, Share]:
-    """What jobs may hold. A GPU that is known has no placeholder beside it: it is being read anew."""
-    named = {view.gpu.index for view in views if not view.gpu.is_unnamed}
-    return {
-        view.gpu: view.share
-        for view in views
-        if not view.gpu.is_unnamed or view.gpu.index not in named
-    }
+def _with_names(state: State, tick: Tick) -> Tick:
+    """The tick with the GPU that was last at its index for one that, found anew, has not said yet which it is.
+
+    After a reload or a pause a GPU that is lost or hangs would else be there twice.
+    """
+    if not any(gpu.is_unnamed for gpu in (*tick.present, *(each.gpu for each in tick.events))):
+        return tick
+    named = [gpu for gpu in tick.present if not gpu.is_unnamed]
+    here = {gpu.uuid for gpu in named}
+    gone = [each for each in state.gpus.values() if each.view.gpu.uuid not in here]
+    gone.sort(key=lambda each: math.inf if each.seen_at is None else each.seen_at)
+    parts: dict[GpuKey, list[Gpu]] = {}
+    for gpu in (*(each.view.gpu for each in gone), *named):
+        key = GpuKey(unnamed(gpu.index), "")
+        parts[key] = [*(part for part in parts.get(key, ()) if part.uuid == gpu.uuid), gpu]
+    present = [each for gpu in tick.present for each in parts.get(gpu.key, [gpu])]
+    events = [
+        replace(event, gpu=gpu)
+        for event in tick.events
+        for gpu in parts.get(event.gpu.key, [event.gpu])
+    ]
+    return replace(tick, present=present, events=events)
 
 
 def _measured(

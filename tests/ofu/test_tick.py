@@ -143,6 +143,36 @@ def test_a_placeholder_is_forgotten_when_the_gpu_has_its_name(agent: Agent) -> N
     assert [view.gpu.uuid for view in agent.last.gpus] == ["GPU-0000"]
 
 
+def test_a_gpu_that_is_lost_when_it_is_found_anew_is_there_once(agent: Agent) -> None:
+    """As at a reload and after a pause: the driver tells of an index, and nothing of what is there."""
+    parts = [replace(gpu(1), instance=part) for part in "12"]
+    agent.tick([reading(0, 5, device=each) for each in (gpu(0), *parts)], now=5)
+    unknown = [Gpu(str(index), f"index-{index}") for index in range(3)]
+    shown = agent.tick(present=unknown, now=6).gpus
+    assert [view.gpu for view in shown] == [gpu(0), *parts, unknown[2]]
+    assert [view.reason for view in shown] == [None] * 3 + [Reason.STARTING]
+    lost = agent.tick([fault(7, Reason.LOST, device=each) for each in unknown], now=7).gpus
+    assert [view.gpu for view in lost] == [gpu(0), *parts, unknown[2]]
+    assert {view.reason for view in lost} == {Reason.LOST}
+    both = [fault(11, device=unknown[2]), reading(7, 12, device=gpu(2))]
+    back = agent.tick(both, now=12, present=[unknown[0], gpu(2)]).gpus
+    assert [view.gpu for view in back] == [gpu(0), gpu(2), *parts]
+    assert back[1].reason is None
+
+
+def test_an_index_is_of_the_gpu_that_was_seen_there_last(agent: Agent) -> None:
+    agent.tick([reading(0, 5)], now=5)
+    other = replace(gpu(), uuid="GPU-1111")
+    agent.tick([reading(5, 10, device=other)], now=10)
+    unknown = Gpu("0", "index-0")
+    views = agent.tick([fault(15, Reason.HUNG, device=unknown)], now=15).gpus
+    assert {view.gpu.uuid: view.reason for view in views}["GPU-1111"] is Reason.HUNG
+    assert len(views) == 2
+    moved = replace(other, index="1")
+    views = agent.tick(present=[moved, unknown], now=16).gpus
+    assert [view.gpu.key for view in views] == [moved.key, gpu().key], "it has moved"
+
+
 def test_another_instance_with_the_number_of_one_shows_nothing_of_it(agent: Agent) -> None:
     first = replace(gpu(instance="1"), profile="3g.40gb", mig_uuid="MIG-1")
     agent.tick([reading(0, 5, device=first)], now=5)
