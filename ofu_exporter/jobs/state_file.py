@@ -95,7 +95,8 @@ class StateFile:
             raise sqlite3.DatabaseError(check)
         with self._db:
             self._db.executescript(_TABLES)
-            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+            if version != _VERSION:  # a file on a full disk can still be read
+                self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def load(self, unix: float, now: ClockMark | None = None) -> Saved:
         """The jobs to continue if they still run or come back, and the time up to which each GPU was counted.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.jobs.state_rows import find_in_file
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import Node, seconds
 
@@ -35,6 +36,10 @@ def fill(disk: Path) -> None:
     assert os.statvfs(disk).f_bfree == 0
 
 
+def in_file(node: Node) -> float:
+    return sum(job.gpu_seconds for job in find_in_file(node.state, "7"))
+
+
 def writes(running: Agent, outcome: str) -> float:
     return running.value("ofu_exporter_state_writes_total", outcome=outcome) or 0.0
 
@@ -46,8 +51,10 @@ def test_totals_outlive_a_full_disk(node: Node, is_new: bool) -> None:
         fill(node.state.parent)
     with agent(*node.flags()) as running:
         node.start("7", "0")
+        kept = 0.0
         if not is_new:
             until(lambda: writes(running, "written") and seconds(running) > 1)
+            kept = in_file(node)
             fill(node.state.parent)
         failed = writes(running, "failed")
         until(lambda: writes(running, "failed") > failed + 2)
@@ -55,6 +62,7 @@ def test_totals_outlive_a_full_disk(node: Node, is_new: bool) -> None:
         running.kill()
     with agent(*node.flags()) as running:
         until(lambda: writes(running, "failed") > 1)
+        assert seconds(running) >= kept
         assert running.get("/healthz")[0] == 200
         (node.state.parent / "filler").unlink()
         written, before = writes(running, "written"), seconds(running)
