@@ -71,7 +71,8 @@ class SourceOpening:
             opened, self._opened = self._opened, None
         self._over.set()
         if opened is not None:
-            opened.close()
+            self._thread = threading.Thread(target=opened.close, name="ofu-opening", daemon=True)
+            self._thread.start()
 
     def join(self, timeout: float) -> bool:
         """Wait for the thread; False when the call has not returned."""
@@ -128,6 +129,7 @@ class OpenedSource:
         self._read_seconds = 0.0
         self._threads = LaneThreads(self.lanes, pace, clock)
         self._threads.start()
+        self._closing: threading.Thread | None = None
 
     @property
     def gpus(self) -> list[Gpu]:
@@ -188,9 +190,17 @@ class OpenedSource:
         self._threads.stop()
 
     def close(self, deadline: float) -> bool:
-        """Release everything; False when a call hangs, because a library must not be shut down during a call."""
+        """Release everything; False when a call hangs, because a library must not be shut down during a call.
+
+        The shutdown itself may hang, so it has a thread of its own too. Another `close` goes on waiting for it.
+        """
         self.stop()
-        ended = self._threads.join(deadline - self._clock())
-        if ended:
-            self._source.close()
-        return ended
+        if not self._threads.join(deadline - self._clock()):
+            return False
+        if self._closing is None:
+            self._closing = threading.Thread(
+                target=self._source.close, name="ofu-closing", daemon=True
+            )
+            self._closing.start()
+        self._closing.join(max(0.0, deadline - self._clock()))
+        return not self._closing.is_alive()

@@ -74,6 +74,8 @@ class SourceSet:
         """Attempts that are not over."""
         self._unusable: dict[str, SourceHealth] = {}
         self._none = SourceHealth(self._candidates[0].name)
+        self._missed_before = 0
+        """Deadlines that sources missed which were closed: a sum that falls would count again in Prometheus."""
 
     @property
     def lane_count(self) -> int:
@@ -128,7 +130,7 @@ class SourceSet:
         healths = [source.health(now) for source in self._open]
         in_use = [health for health in healths if health.name in readers.values()]
         first = next(iter(in_use or healths), self._none)
-        missed = sum(health.missed_deadlines for health in healths)
+        missed = self._missed_before + sum(health.missed_deadlines for health in healths)
         hung = [(s.name, fault) for s in self._open for fault in s.hung(now)]
         return SourceView(
             gpus=chosen(named, readers),
@@ -145,13 +147,13 @@ class SourceSet:
         """Open a source that may measure a GPU that is not measured; close one that turned out to measure none."""
         self._left = [source for source in self._left if not source.close(self._clock())]
         self._drop_useless()
-        if not self._choice.unmeasured(self._named()):
-            return
+        lacks = bool(self._choice.unmeasured(self._named()))
         is_open = {source.name for source in self._open}
         now = self._clock()
         for candidate in self._candidates:
             name = candidate.name
-            is_due = name in self._opening or self._try_at.get(name, now) <= now
+            # What is being opened is taken in any case: the first source may have hung until now.
+            is_due = name in self._opening or (lacks and self._try_at.get(name, now) <= now)
             if name not in is_open and is_due and self._try_further(candidate):
                 return
 
@@ -267,9 +269,9 @@ class SourceSet:
             self._open.remove(source)
             self._choice.forget(source.name)
             self._try_at[source.name] = self._clock() + USELESS_PAUSES * self._pace.reprobe
-            self._unusable[source.name] = replace(
-                source.health(self._clock()), up=False, reason=Reason.NOT_SUPPORTED
-            )
+            health = source.health(self._clock())
+            self._missed_before += health.missed_deadlines
+            self._unusable[source.name] = replace(health, up=False, reason=Reason.NOT_SUPPORTED)
             if not source.close(self._clock() + CLOSE_SECONDS):
                 self._left.append(source)
 

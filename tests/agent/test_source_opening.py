@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
 
-from ofu_exporter.agent.source_opening import SourceBuilder, SourceOpening
+from ofu_exporter.agent.lanes import SamplingPace
+from ofu_exporter.agent.source_opening import OpenedSource, SourceBuilder, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu
@@ -46,6 +48,8 @@ class SlowSource:
         self.answers = threading.Event()
         self.closed = False
         self._error = error
+        self.lets_go = threading.Event()
+        self.lets_go.set()
 
     def open(self) -> Sequence[Probe]:
         self.answers.wait()
@@ -54,6 +58,7 @@ class SlowSource:
         return self.probes
 
     def close(self) -> None:
+        self.lets_go.wait(20.0)
         self.closed = True
 
 
@@ -111,3 +116,27 @@ def test_who_waits_for_a_source_goes_on_when_nobody_wants_it_any_more() -> None:
     assert not opening.join(0.0), "the call itself has not returned"
     source.answers.set()
     assert opening.join(20.0)
+
+
+@pytest.mark.parametrize("is_adopted", [False, True])
+def test_a_shutdown_that_hangs_holds_up_nobody_and_is_waited_for_again(is_adopted: bool) -> None:
+    source = SlowSource()
+    source.answers.set()
+    source.lets_go.clear()
+    pace = SamplingPace(0.1)
+    opening = SourceOpening(SourceBuilder("slow", lambda: source), time.monotonic)
+    opened = opening.result(20.0)
+    assert opened is not None
+    reading = OpenedSource("slow", source, [], pace, time.monotonic)
+
+    def close(seconds: float) -> bool:
+        if is_adopted:
+            return reading.close(time.monotonic() + seconds)
+        opening.give_up()
+        return opening.join(seconds)
+
+    assert not close(0.1)
+    assert not close(0.0)
+    source.lets_go.set()
+    assert close(20.0)
+    assert source.closed

@@ -177,6 +177,22 @@ def test_a_source_that_hangs_while_it_is_opened_for_the_rest_is_one_failure(watc
     assert agent.stop()
 
 
+def test_the_first_source_reads_the_gpus_once_its_opening_that_hung_is_over(watch: Watch) -> None:
+    """Until then the next one does, and the page says why."""
+    nvml, page = FakeSource(FakeProbe(gpu(0))), FakeSource(FakeProbe(gpu(0)))
+    nvml.answers.clear()
+    agent = sampler(watch, ("nvml", nvml), ("page", page))
+    agent.start()
+    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "page")
+    hung = ("nvml", Reason.HUNG)
+    watch.until(lambda s: [(each.name, each.reason) for each in s.other_sources] == [hung])
+    nvml.answers.set()
+    watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "nvml")
+    assert page.closed.wait(SOON)
+    assert nvml.opened == 1
+    assert agent.stop()
+
+
 @pytest.mark.parametrize("hangs", [False, True])
 def test_of_two_sources_for_the_rest_the_second_is_opened_only_where_the_first_hangs(
     watch: Watch, hangs: bool
@@ -211,12 +227,16 @@ def test_a_source_that_measures_no_more_than_the_others_is_closed(watch: Watch) 
 
 
 def test_a_gpu_that_gets_its_counters_is_read_by_the_better_source_again(watch: Watch) -> None:
-    probe = unable(0)
-    agent = sampler(watch, ("nvml", FakeSource(probe)), ("page", FakeSource(FakeProbe(gpu(0)))))
+    probe, page = unable(0), FakeSource(FakeProbe(gpu(0), lambda: time.sleep(0.25)))
+    agent = sampler(watch, ("nvml", FakeSource(probe)), ("page", page))
     agent.start()
     watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "page")
+    missed = watch.until(lambda s: s.source.missed_deadlines > 20).source.missed_deadlines
     probe.behave = lambda: None
     watch.until(lambda s: reasons(s) == {"0": None} and s.gpus[0].source == "nvml")
+    assert page.closed.wait(SOON)
+    snapshot = watch.until(lambda s: s.other_sources[0].reason is Reason.NOT_SUPPORTED)
+    assert snapshot.source.missed_deadlines >= missed, "no counter falls"
     assert agent.stop()
 
 

@@ -154,7 +154,7 @@ def test_a_gpu_that_is_lost_when_it_is_found_anew_is_there_once(agent: Agent) ->
     lost = agent.tick([fault(7, Reason.LOST, device=each) for each in unknown], now=7).gpus
     assert [view.gpu for view in lost] == [gpu(0), *parts, unknown[2]]
     assert {view.reason for view in lost} == {Reason.LOST}
-    both = [fault(11, device=unknown[2]), reading(7, 12, device=gpu(2))]
+    both: list[Event] = [fault(11, device=unknown[2]), reading(7, 12, device=gpu(2))]
     back = agent.tick(both, now=12, present=[unknown[0], gpu(2)]).gpus
     assert [view.gpu for view in back] == [gpu(0), gpu(2), *parts]
     assert back[1].reason is None
