@@ -23,6 +23,8 @@ FIRST_RETRY_SECONDS = 1.0
 """First pause before another try to build a scheduler. Each further pause is twice as long."""
 SLOWEST_RETRY_SECONDS = 5.0
 """Longest pause between two questions to a scheduler that does not answer."""
+HUNG_SECONDS = 20.0
+"""After this time without a return, a call counts as not answered; kubelet and the API server have 5 s each."""
 
 _UNSEEN = (SchedulerReason.STARTING, SchedulerReason.ABSENT, SchedulerReason.NO_JOB_YET)
 
@@ -41,13 +43,23 @@ class SchedulerPoller:
         self._stop = threading.Event()
         self._failures: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name=f"ofu-{name}", daemon=True)
-        self.health = SchedulerHealth(name)
+        self._health = SchedulerHealth(name)
+        self._asked_at: float | None = None
+        """When the call that has not returned began."""
         self.claims: tuple[Claim, ...] = ()
+
+    @property
+    def health(self) -> SchedulerHealth:
+        asked_at, health = self._asked_at, self._health
+        if asked_at is None or self._clock() - asked_at < HUNG_SECONDS:
+            return health
+        reason, detail = SchedulerReason.UNREACHABLE, "a call does not return"
+        return replace(health, up=False, reason=reason, detail=detail)
 
     def go_on_from(self, earlier: SchedulerPoller) -> None:
         """Believe the last answer of an earlier poller of this scheduler until it answers again."""
         self.claims = earlier.claims
-        self.health = replace(self.health, answered_at=earlier.health.answered_at)
+        self._health = replace(self._health, answered_at=earlier.health.answered_at)
 
     def start(self) -> None:
         self._thread.start()
@@ -68,7 +80,7 @@ class SchedulerPoller:
 
     def _ask(self, pause: float) -> float:
         """Ask once; returns how long to wait before the next question."""
-        started = self._clock()
+        started = self._asked_at = self._clock()
         try:
             if self._scheduler is None:
                 self._scheduler = self._build()
@@ -96,17 +108,18 @@ class SchedulerPoller:
         now = self._clock()
         if reason not in (None, SchedulerReason.NO_JOB_YET):
             self._failures[reason.value] += 1
-        self.health = replace(
-            self.health,
+        self._health = replace(
+            self._health,
             up=reason is None,
             reason=reason,
             detail=detail,
-            polls=self.health.polls + 1,
-            poll_seconds=self.health.poll_seconds + now - started,
+            polls=self._health.polls + 1,
+            poll_seconds=self._health.poll_seconds + now - started,
             failures=dict(self._failures),
             rejected=dict(self._scheduler.rejected) if self._scheduler else {},
-            answered_at=now if reason is None else self.health.answered_at,
+            answered_at=now if reason is None else self._health.answered_at,
         )
+        self._asked_at = None
 
 
 class Attribution:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from ofu_exporter.agent import attribution
-from ofu_exporter.agent.attribution import Attribution
+from ofu_exporter.agent.attribution import HUNG_SECONDS, Attribution
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -35,8 +35,10 @@ class FakeScheduler:
         self.hold.set()
         self.closed = threading.Event()
         self.asked = 0
+        self.waits = False
 
     def claims(self) -> Sequence[Claim]:
+        self.waits = not self.hold.is_set()
         self.hold.wait()
         self.asked += 1
         if self.error is not None:
@@ -200,10 +202,18 @@ def test_a_scheduler_that_hangs_holds_up_nobody_and_ages_out(started: list[Liste
     started.append(listening)
     listening.until(ONE, TWO)
     hanging.hold.clear()
-    listening.clock.now += 301.0
+    until(lambda: hanging.waits)
+    listening.clock.now += HUNG_SECONDS
+    listening.claims()
+    assert listening.heard[-1].unsure == {"slurm"}, "what it said last may be true no more"
+    health = listening.health("slurm")
+    assert (health.up, health.reason) == (False, SchedulerReason.UNREACHABLE)
+    until(lambda: listening.health("kubernetes").up)
+    listening.clock.now += 281.0
     listening.until(TWO)
     hanging.hold.set()
     listening.until(ONE, TWO)
+    assert listening.health("slurm").up
 
 
 def test_an_unexpected_error_is_named_and_the_scheduler_asked_again(
