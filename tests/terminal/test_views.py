@@ -97,21 +97,6 @@ def test_the_same_letter_again_turns_the_order_round() -> None:
     assert once.sorted_by("o").sorted_by("c").downward is True
 
 
-def test_the_line_above_says_who_how_well_and_how_fresh() -> None:
-    said = head(one_node())
-    assert said.startswith("node-17  OFU 32.1%")
-    assert "7 of 8 GPUs" in said
-    assert "1 job disagrees" in said
-    assert said.endswith("nvml, its agent, 1 s ago")
-
-
-def test_partial_coverage_is_said() -> None:
-    said = head(many_nodes("node-98", "node-99"))
-    assert "5 nodes" in said
-    assert "partial coverage: 3 of 5 nodes answer, not node-98, node-99" in said
-    assert "partial" not in head(many_nodes())
-
-
 @pytest.mark.parametrize(("source", "mark"), [("simulate", "SIMULATED"), ("replay", "RECORDED")])
 def test_made_up_data_and_a_replayed_recording_are_marked(source: str, mark: str) -> None:
     made_up = source == "simulate"
@@ -208,19 +193,6 @@ def altered(age: float = 1.0, **fields: Any) -> Scene:
 
 def test_a_sound_node_has_no_problem() -> None:
     assert problems(altered()) == []
-
-
-def test_the_faults_of_the_shown_node_are_named_worst_first() -> None:
-    lost, apart, warm, idle = problems(one_node())
-    assert lost.startswith("node-17 GPU 7 | not measured: lost")
-    assert "look for Xid messages" in lost
-    assert apart.startswith("job 48230 on node-17 | MFU ")
-    assert "Likeliest: " in apart
-    assert warm == (
-        "node-17 GPU 3 | its clock is held down: too warm | "
-        "The GPU or its memory is too warm: check the cooling of the node."
-    )
-    assert idle.startswith("node-17 GPU 6 | held by job 48144 of alan without tensor work for")
 
 
 def test_a_node_that_does_not_answer_is_a_problem() -> None:
