@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import os
 import re
 import sys
@@ -199,18 +200,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """A command that runs in this process sets the log as its flags say; later tests want theirs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The one Slurm that all tests of a real one share: they are of one xdist group."""
-    why = missing()
-    if why:
+    if why := missing():
         pytest.skip(why)
-    made = Cluster()
-    try:
-        made.start()
+    with Cluster.started() as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,8 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from tests.validation.simulation import simulated_place
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -59,16 +59,6 @@ IN_PYTHON = [example for example in EXAMPLES if example[0].startswith(PYTHON)]
 
 def test_every_command_has_an_example() -> None:
     assert {command.split()[0] for command, _ in SHOWN} == {*PURE}
-
-
-@pytest.fixture(autouse=True)
-def logging_of_the_tests() -> Iterator[None]:
-    """A command that runs in this process sets the log as its flags say; later tests want theirs."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.mark.parametrize(("command", "lines"), SHOWN)

@@ -15,8 +15,8 @@ from ofu_exporter import flops
 from ofu_exporter.client import sender
 from ofu_exporter.reports.messages import ModelBody
 from ofu_exporter.reports.reported_model import flops_per_token
-from tests.client.libraries import library
 from tests.doubles.report_agent import ReportAgent, report_agent
+from tests.helpers.libraries import library
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEQ_LEN, BATCH, STEPS = 32, 4, 12

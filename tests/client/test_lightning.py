@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.client.libraries import library
 from tests.client.listener import Listener
 from tests.doubles.report_agent import ReportAgent, report_agent
+from tests.helpers.libraries import library
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEQ_LEN, BATCH, BATCHES = 16, 4, 24

@@ -61,13 +61,9 @@ class SavingCluster(Cluster):
 
 @pytest.fixture
 def cluster() -> Iterator[SavingCluster]:
-    made = SavingCluster()
-    try:
-        made.start()
+    with SavingCluster.started() as made:
         until(lambda: set(made.states().values()) == {"idle"})
         yield made
-    finally:
-        made.stop()
 
 
 def test_a_node_is_no_target_while_slurm_has_it_asleep_and_is_one_while_it_is_down(

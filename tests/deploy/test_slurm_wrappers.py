@@ -54,12 +54,8 @@ class WrappedNode(Cluster):
 
 @pytest.fixture
 def cluster() -> Iterator[WrappedNode]:
-    made = WrappedNode()
-    try:
-        made.start()
+    with WrappedNode.started() as made:
         yield made
-    finally:
-        made.stop()
 
 
 def test_hooks_that_are_missing_come_and_go_drain_no_node(cluster: WrappedNode) -> None:

@@ -15,7 +15,7 @@ from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.values.reading import Activity
 from ofu_exporter.values.snapshot import GpuView
 from tests.deploy.promtool import is_newer
-from tests.helpers.stored_fleet import BEGIN, stored_pages
+from tests.helpers.stored_fleet import BEGIN, openmetrics, stored_pages
 from tests.helpers.values import H100_RATING, gpu, reading
 
 WINDOW, SCRAPE, RESTART, SECONDS = 5, 15, 1800, 3600
@@ -45,8 +45,7 @@ def pages() -> str:
     families: dict[str, list[str]] = {}
     for series, lines in rows.items():
         families.setdefault(series.partition("{")[0], []).extend(lines)
-    types = (line for name, lines in families.items() for line in (f"# TYPE {name} gauge", *lines))
-    return "\n".join([*types, "# EOF", ""])
+    return openmetrics(families)
 
 
 def counters(state: GpuState) -> dict[str, float]:

@@ -42,20 +42,6 @@ def now(ago: float = 0.0) -> float:
     return time.time() - ago
 
 
-def test_a_report_is_answered_with_the_ofu_of_the_same_seconds(running: Agent) -> None:
-    answer = post(running, {"job_id": "7", "mfu": 0.4, "start": now(1), "step": 100})
-    assert answer.status == 200
-    assert answer.body["job_id"] == "7"
-    assert answer.body["mfu"] == 0.4
-    assert answer.body["peak_flops"] == pytest.approx(989.4e12, rel=1e-3)
-    interval, horizon = answer.body["interval"], answer.body["horizon"]
-    assert 0 < interval["ofu"] < 1
-    assert interval["difference"] == pytest.approx(0.4 - interval["ofu"])
-    assert 0 < interval["observed_seconds"] <= 2 * 1.1
-    assert interval["verdict"] == horizon["verdict"] == "insufficient_data"
-    assert answer.body["causes"] == []
-
-
 def test_a_report_is_on_the_page_and_in_the_api(running: Agent) -> None:
     answer = post(running, {"job_id": "7", "mfu": 0.4, "start": now(0.8)})
     until(lambda: running.value("ofu_job_reported_mfu_ratio", job_id="7"))

@@ -107,15 +107,10 @@ class ClusterWithDatabase(Cluster):
 
 @pytest.fixture(scope="module")
 def with_database() -> Iterator[Cluster]:
-    why = missing()
-    if why:
+    if why := missing():
         pytest.skip(why)
-    made = ClusterWithDatabase()
-    try:
-        made.start()
+    with ClusterWithDatabase.started() as made:
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

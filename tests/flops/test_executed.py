@@ -9,9 +9,7 @@ Needs torch, transformers and diffusers: `pip install --group test-torch`, not p
 
 from __future__ import annotations
 
-import importlib
 import json
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,22 +17,13 @@ import pytest
 
 from ofu_exporter import flops
 from tests.flops.small_decoders import DECODERS, ENCODER, GROUPED, HYBRIDS, IMAGE, MODERN
+from tests.helpers.libraries import library
 
 # The libraries warn about their own deprecations, which says nothing about the counts.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 EVERY_PAIR = flops.Counting(causal=False)
 FORWARD = flops.Passes(forward_only=True)
-
-
-def library(name: str) -> Any:
-    """A library of the group `test-torch`, or a skip that says what to install."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            pytest.skip(f"{name} is not installed: pip install --group test-torch")
 
 
 def executed(run: Callable[[], Any], backward: bool = True) -> dict[str, int]:

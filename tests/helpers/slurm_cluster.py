@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from tests.helpers.agent import bare_environment, until
 
@@ -21,6 +22,7 @@ NEEDED = ("munged", "slurmctld", "slurmd", "squeue", "sbatch", "srun", "scancel"
 DEPLOYED = Path(__file__).parents[2] / "deploy" / "slurm"
 PROGRAM = Path(sys.executable).parent / "ofu-exporter"
 GPUS = 8
+ClusterT = TypeVar("ClusterT", bound="Cluster")
 
 _SLURM_CONF = """\
 ClusterName=test
@@ -93,6 +95,17 @@ class Cluster:
         self._env = bare_environment({"SLURM_CONF": str(self._conf)})
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._gates: set[str] = set()
+
+    @classmethod
+    @contextmanager
+    def started(cls: type[ClusterT]) -> Iterator[ClusterT]:
+        """One that is started, and taken away in the end."""
+        made = cls()
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
     def start(self) -> None:
         for name in ("etc", "dev", "log", "state", "spool", "munge", "hooks", "gates"):

@@ -28,6 +28,8 @@ from tests.helpers.agent import until
 from tests.helpers.every import every
 from tests.helpers.values import FakeClock
 
+pytestmark = pytest.mark.usefixtures("own_logging")
+
 
 class Pipe:
     """A pipe to which lines are written, and that is read when a test wants to."""
@@ -158,16 +160,6 @@ def test_names_of_others_cannot_write_lines_or_colours(log_format: str, pipe: Pi
 
 
 # Formats and levels.
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """Puts the root's handlers and level back."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def record(text: str, *arguments: object) -> logging.LogRecord:

@@ -28,6 +28,7 @@ from tests.helpers.stored_fleet import (
     StoredNode,
     Twice,
     labelled,
+    openmetrics,
     pages,
     read_in,
     reading,
@@ -124,8 +125,7 @@ def test_an_hour_that_only_the_hourly_rules_missed_counts_once(tmp_path: Path) -
     name = queries.MODEL_HOURS[0].recorded
     labels = labelled(cluster="a", model="H100")
     lines = [f"{name}{labels} 4 {BEGIN + hour * HOUR}" for hour in (1, 2, 4, 5)]
-    text = "\n".join([f"# TYPE {name} gauge", *lines, "# EOF", ""])
-    with stored_pages(tmp_path, text) as prometheus:
+    with stored_pages(tmp_path, openmetrics({name: lines})) as prometheus:
         found = read(prometheus.url, 5, False)[ClusterJob("a", "4")]
     assert {gpu: len(hours) for gpu, hours in found.idle_gpus.items()} == {("n1", "1"): 5}
 

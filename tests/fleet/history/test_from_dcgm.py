@@ -30,7 +30,7 @@ from ofu_exporter.values.reasons import QueryReason
 from tests.fleet.reports.test_funnel import told
 from tests.helpers.every import every
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, reading, stored_pages
+from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, openmetrics, reading, stored_pages
 
 H100, A100, T4 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Some GPU of tomorrow"
 
@@ -97,8 +97,7 @@ def pages(gpus: Sequence[DcgmGpu] = GPUS) -> str:
             if value is not None:
                 lines = [f"{name}{labelled(**each.labels)} {value!r} {time:.3f}" for time in times]
                 families.setdefault(name, []).extend(lines)
-    lines = [line for name in families for line in (f"# TYPE {name} gauge", *families[name])]
-    return "\n".join([*lines, "# EOF", ""])
+    return openmetrics(families)
 
 
 @pytest.fixture(scope="module")
@@ -328,8 +327,7 @@ def replayed(pages: Iterable[Path]) -> str:
                     series = f"{name}{labelled(**dict(labels))} {value!r}"
                     times = (BEGIN + 30.0 * step for step in range(1, 121))
                     families.setdefault(name, []).extend(f"{series} {at:.0f}" for at in times)
-    lines = [line for name in families for line in (f"# TYPE {name} gauge", *families[name])]
-    return "\n".join([*lines, "# EOF", ""])
+    return openmetrics(families)
 
 
 class OnPage(NamedTuple):
@@ -388,8 +386,7 @@ def wave_pages(per_period: int) -> str:
             mean = sum(activity for activity, _ in seconds) / 300
             activities.append(f"{OLD[0]}{labels} {mean!r} {end:.3f}")
             clocks.append(f"{OLD[1]}{labels} {wave(end, period, phase)[1]!r} {end:.3f}")
-    first, second = (f"# TYPE {name} gauge" for name in OLD[:2])
-    return "\n".join([first, *activities, second, *clocks, "# EOF", ""])
+    return openmetrics({OLD[0]: activities, OLD[1]: clocks})
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from tests.helpers.stored_fleet import (
     StoredNode,
     Twice,
     labelled,
+    openmetrics,
     pages,
     read_in,
     reading,
@@ -391,8 +392,7 @@ def test_an_hour_that_rules_missed_near_the_end_hides_no_record_of_those_before(
         f"{name}{labelled(cluster='a', model=H100)} 4 {BEGIN + hour * HOUR}"
         for hour in (1, 2, 3, 5)
     ]
-    text = "\n".join([f"# TYPE {name} gauge", *records, "# EOF", ""])
-    with stored_pages(tmp_path, text) as prometheus:
+    with stored_pages(tmp_path, openmetrics({name: records})) as prometheus:
         history = read(prometheus, end=BEGIN + 5 * HOUR)
     assert (len(history.recorded), len(history.raw)) == (4, 1)
 

@@ -1,4 +1,4 @@
-"""Frameworks that only these tests need; what is missing is a skip that says so."""
+"""Libraries that only some tests need; what is missing is a skip that says so."""
 
 from __future__ import annotations
 
