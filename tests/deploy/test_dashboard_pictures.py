@@ -124,7 +124,7 @@ def test_a_table_has_one_row_for_the_same_labels_of_several_queries() -> None:
 
 @pytest.fixture(scope="module")
 def drawn() -> Iterator[dict[str, Board]]:
-    with pictures() as boards:
+    with pictures(interval=120) as boards:  # as seldom as rates of five minutes allow
         yield boards
 
 

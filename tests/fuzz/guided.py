@@ -1,8 +1,8 @@
-"""Fuzzes ways in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET[,...] [MINUTES [SEEDS]]`.
+"""Fuzzes ways in, guided by the lines that inputs reach.
 
-It needs the fuzzer atheris (`pip install --group fuzz`), begins with the corpus and with SEEDS inputs of hypothesis,
-and ends at the first finding, which it puts into the corpus. Each of several targets has a process of its own, one
-after the other.
+`python -m tests.fuzz.guided TARGET[,...] [MINUTES [SEEDS [RUNS]]]` needs the fuzzer atheris (`pip install --group
+fuzz`). It begins with the corpus and with SEEDS inputs of hypothesis, and ends after RUNS inputs, or at the first
+finding, which it puts into the corpus. Each of several targets has a process of its own, one after the other.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ with atheris.instrument_imports(include=["ofu_exporter"]):
 LONGEST_BYTES = 65_536
 
 
-def main(names: str, minutes: str = "30", seeds: str = "100") -> None:
+def main(names: str, minutes: str = "30", seeds: str = "100", runs: str = "-1") -> None:
     logging.disable()
     for name in names.split(","):
         print(f"== {name}", file=sys.stderr, flush=True)
         child = os.fork()
         if not child:
-            fuzz(name, minutes, int(seeds))
+            limits = [f"-max_total_time={round(60 * float(minutes))}", f"-runs={runs}"]
+            fuzz(name, limits, int(seeds))
         if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             sys.exit(status)
 
 
-def fuzz(name: str, minutes: str, seeds: int) -> None:
+def fuzz(name: str, limits: list[str], seeds: int) -> None:
     """Ends the process."""
     target = TARGETS[name]
 
@@ -46,12 +47,12 @@ def fuzz(name: str, minutes: str, seeds: int) -> None:
             print(keep(name, data), flush=True)
             raise
 
-    options = [f"-max_total_time={round(60 * float(minutes))}", f"-max_len={LONGEST_BYTES}"]
     with tempfile.TemporaryDirectory() as folder:
         seed(target, Path(folder), seeds)
         for path in kept(name):
             (Path(folder) / path.name).write_bytes(path.read_bytes())
-        atheris.Setup([sys.argv[0], *options, folder], look)
+        longest = f"-max_len={LONGEST_BYTES}"
+        atheris.Setup([sys.argv[0], *limits, longest, folder], look)
         atheris.Fuzz()
 
 

@@ -1,4 +1,4 @@
-"""The guided fuzzer runs: each way in for a few seconds. A finding is put into the corpus, and fails."""
+"""The guided fuzzer runs: each way in for some inputs. A finding is put into the corpus, and fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-SECONDS, SEEDS = 1, 5
+SECONDS, SEEDS, RUNS = 1, 5, 20
 
 
 @pytest.mark.slow
@@ -28,6 +28,7 @@ def test_a_guided_search_reaches_the_code_and_finds_nothing() -> None:
             ",".join(TARGETS),
             str(SECONDS / 60),
             str(SEEDS),
+            str(RUNS),
         ],
         cwd=ROOT,
         capture_output=True,

@@ -31,17 +31,17 @@ SHOWN = 3 * HOUR
 CHOICES = {"fleet": {}, "reports": {}, "job": {"job": "1001"}, "node": {"node": "h100-2"}}
 
 
-def history(folder: Path) -> None:
+def history(folder: Path, interval: int) -> None:
     """The fleet's pages and what the dashboards read of its rules, in `folder`/data."""
-    read_in(folder, scraped(fleet_of(read_spec(SPEC)), BEGIN, 60))
+    read_in(folder, scraped(fleet_of(read_spec(SPEC)), BEGIN, interval))
     record(folder, BEGIN, END, " ".join(path.read_text() for path in BOARDS.glob("*.json")))
 
 
 @contextmanager
-def pictures() -> Iterator[dict[str, Board]]:
-    """The dashboards over a Prometheus that holds the history, by name."""
+def pictures(interval: int = 60) -> Iterator[dict[str, Board]]:
+    """The dashboards over a Prometheus that holds the history, scraped so often, by name."""
     with tempfile.TemporaryDirectory() as scratch:
-        history(Path(scratch))
+        history(Path(scratch), interval)
         with stored(Path(scratch)) as prometheus:
             yield {
                 name: Board(
