@@ -270,10 +270,10 @@ def permuted(
     parts = whitened(residuals, alike)
     clear = 0
     for tried, order in enumerate(_shuffled(len(parts)), 1):
-        shuffled = [parts[place] for place in order]
+        shuffled = list(map(parts.__getitem__, order))
         other = search.plan.residuals(_coloured(shuffled, alike) if alike else shuffled)
         # as clear, but for rounding
-        clear += search.best(other).gain / dot(other, other) >= step.gain / square * (1 - 1e-12)
+        clear += search.most(other) / dot(other, other) >= step.gain / square * (1 - 1e-12)
         if clear >= level * (ORDERS + 1):
             return clear / tried
     return (clear + 1) / (ORDERS + 1)
@@ -289,9 +289,11 @@ def _shuffled(count: int) -> tuple[array[int], ...]:
     return tuple(orders)
 
 
-def _coloured(parts: Iterable[float], alike: float) -> list[float]:
+def _coloured(parts: Sequence[float], alike: float) -> list[float]:
     """Noise in which `alike` times the value before is added to each value."""
-    values: list[float] = []
-    for part in parts:
-        values.append(part + alike * values[-1] if values else part / math.sqrt(1 - alike * alike))
+    value = parts[0] / math.sqrt(1 - alike * alike)
+    values = [value]
+    for part in parts[1:]:
+        value = part + alike * value
+        values.append(value)
     return values

@@ -73,12 +73,20 @@ class Search:
         self._ends = itemgetter(*(end for _, end in steps), 0)
 
     def best(self, residuals: Sequence[float]) -> Step:
-        """The step that explains most: the square of the CUSUM over it, times its weight."""
-        sums = list(accumulate(residuals, initial=0.0))
-        inside = list(map(sub, self._ends(sums), self._starts(sums)))
-        gains = list(map(mul, map(mul, inside, inside), self._weights))
+        """The step that explains most."""
+        gains = list(self._gains(residuals))
         gain = max(gains)
         return Step(*self.steps[gains.index(gain)], gain)
+
+    def most(self, residuals: Sequence[float]) -> float:
+        """What the best step gains, without asking which it is."""
+        return max(self._gains(residuals))
+
+    def _gains(self, residuals: Sequence[float]) -> Iterable[float]:
+        """What each step explains: the square of the CUSUM over it, times its weight."""
+        sums = list(accumulate(residuals, initial=0.0))
+        inside = list(map(sub, self._ends(sums), self._starts(sums)))
+        return map(mul, map(mul, inside, inside), self._weights)
 
 
 def layout(count: int, sizes: Sequence[float] | None = None) -> Layout:
