@@ -29,6 +29,7 @@ GPUS = 8
 JOB = "7"
 TURNS = 4
 """Of each code within a sitting; every other turn goes the other way round."""
+PAGES = 60
 GETS = 100
 REPORTS = 50
 STARTS = 3
@@ -123,7 +124,7 @@ def pages(codes: Sequence[Code]) -> Found:
     for place in there_and_back(codes, 2):
         code = codes[place]
         with blamed(code):
-            found[place] += float(call(code, page_cost.__file__, str(RECORDING)))
+            found[place] += float(call(code, page_cost.__file__, str(RECORDING), str(PAGES)))
     return {"page": found}
 
 

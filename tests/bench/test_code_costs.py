@@ -72,13 +72,18 @@ def test_every_row_is_measured_of_each_code(
 ) -> None:
     monkeypatch.setattr(code_costs, "WINDOWS_SECONDS", 0.5)
     monkeypatch.setattr(code_costs, "STARTS", 1)
+    monkeypatch.setattr(code_costs, "PAGES", 10)
+    monkeypatch.setattr(code_costs, "GETS", 20)
     found = {what: costs for sitting in SITTINGS for what, costs in sitting([code, other]).items()}
     assert tuple(found) == ROWS
     assert all(len(costs) == 2 and min(costs) > 0 for costs in found.values()), found
 
 
 @pytest.mark.slow
-def test_a_page_that_does_ten_times_the_work_costs_more(code: Code, other: Code) -> None:
+def test_a_page_that_does_ten_times_the_work_costs_more(
+    code: Code, other: Code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_costs, "PAGES", 10)
     path = code.folder / PAGE
     text = path.read_text()
     inside = "        return of_snapshot(replace(snapshot, unix=unix).fresh(now), self.faults)\n"
