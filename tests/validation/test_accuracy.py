@@ -110,6 +110,16 @@ def test_speed_ups_are_of_equal_squares() -> None:
     assert found.of_peaks == pytest.approx(2.0)
 
 
+def test_speed_ups_stand_by_precision_as_they_ran_and_by_side() -> None:
+    squares = [
+        made(0.5, 0.5, precision=precision, kind="square", side=side)
+        for side in (8192, 4096)
+        for precision in ("tf32", "fp8", "bf16")
+    ]
+    order = [(each.precision, each.side) for each in accuracy.speed_ups(squares)]
+    assert order == [("fp8", 4096), ("fp8", 8192), ("bf16", 4096), ("bf16", 8192)]
+
+
 def test_without_a_base_there_are_no_speed_ups() -> None:
     assert accuracy.speed_ups([made(0.5, 0.5, precision="fp8", kind="square")]) == ()
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ofu_exporter.hardware.gpu_models import find_row
 from ofu_exporter.sources.simulate import driver
 from ofu_exporter.values.reading import Reading
 from tests.helpers.values import FakeClock
@@ -52,6 +54,13 @@ def test_it_says_that_it_is_simulated() -> None:
     uuids = [gpu.uuid for probe in node.probes for gpu in probe.gpus()]
     assert len(set(uuids)) == 8
     assert all("SIMULATED" in uuid for uuid in uuids)
+
+
+def test_its_card_is_known_by_its_pci_id_too() -> None:
+    (gpu,) = Node().probes[0].gpus()
+    row = find_row(gpu)
+    assert row is not None
+    assert find_row(replace(gpu, name="NVIDIA Graphics Device")) == row
 
 
 def test_it_has_as_many_gpus_as_asked_for() -> None:
