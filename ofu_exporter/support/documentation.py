@@ -16,7 +16,7 @@ def home() -> str:
     except PackageNotFoundError:
         return ""
     addresses: dict[str, str] = dict(each.partition(", ")[::2] for each in urls)
-    return addresses.get("Documentation", "").removesuffix("/").removesuffix("docs")
+    return addresses.get("Documentation", "").removesuffix("docs")
 
 
 def address(path: str) -> str:

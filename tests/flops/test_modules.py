@@ -85,6 +85,7 @@ def test_tables_and_norms_have_parameters_and_no_flops() -> None:
     table, norm = modules.embedding(100, 8), modules.normalisation(8)
     assert (table.flops, table.parameters) == (0, 800)
     assert (norm.flops, norm.parameters) == (0, 16)
+    assert (table.name, norm.name) == ("embedding", "norm")
 
 
 def test_attention_between_queries_and_keys() -> None:

@@ -10,7 +10,7 @@ from ofu_exporter.jobs.clock_mark import ClockMark, moved, set_by
 from ofu_exporter.values.instant import Span
 from ofu_exporter.values.progress import Fall, Progress, Recovery, RunLine, Unsure
 from ofu_exporter.values.trace import TimeParts, TraceSummary
-from tests.helpers.documents import reporting
+from tests.helpers.documents import REPORTS, reporting
 from tests.helpers.every import every
 from tests.helpers.stored_job import TOTALS
 
@@ -74,6 +74,7 @@ def test_steps_restarts_and_the_last_trace_were_when_the_clock_now_says() -> Non
     job = reporting(progress=progress, trace=trace)
     after = moved(job, hour, end + hour).reported
     assert after is not None
+    assert after.last == (REPORTS.last or 0.0) + hour
     assert after.trace == replace(trace, at=trace.at + hour)
     assert after.progress == Progress(
         lines={"a": RunLine(9, end - 90 + hour, 8)},
