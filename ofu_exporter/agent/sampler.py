@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = (2.0, 60.0)
 """First and longest pause before the sources are tried again after none could be opened."""
+SHUTDOWN_SECONDS = 0.2
+"""How long a stop waits at least for the sources: another may be opened next, and DCGM's shutdown is for both."""
 LET_GO_SECONDS = 1.0
 """How long a pause waits for calls that have not returned, before it reports them and waits again."""
 
@@ -103,6 +105,7 @@ class Sampler:
         self._wake_up()
         self._sources.stop()
         self._thread.join(max(0.0, deadline - self._clock()))
+        deadline = max(deadline, self._clock() + SHUTDOWN_SECONDS)
         released = all([sources.close(deadline) for sources in [self._sources, *self._left]])
         with self._lock:
             self._silent = True

@@ -181,11 +181,14 @@ def test_a_tick_that_outlasts_the_stop_is_neither_shown_nor_remembered(watch: Wa
         entered.set()
         release.wait(SOON)
 
-    agent = sampler(watch, ("fake", FakeSource(FakeProbe(gpu(0)))))
+    source = FakeSource(FakeProbe(gpu(0)))
+    source.closing_seconds = 0.1
+    agent = sampler(watch, ("fake", source))
     agent.tap = hang
     agent.start()
     assert entered.wait(SOON)
     assert not agent.stop(0.1)
+    assert source.closed.is_set(), "the next source opens after that"
     published, state = watch.published, agent.state
     release.set()
     threads_end(before)

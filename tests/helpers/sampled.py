@@ -60,6 +60,7 @@ class FakeSource:
         self.answers = threading.Event()
         self.answers.set()
         self.opened = 0
+        self.closing_seconds = 0.0
 
     def open(self) -> Sequence[FakeProbe]:
         self.opened += 1
@@ -69,6 +70,7 @@ class FakeSource:
         return self.probes
 
     def close(self) -> None:
+        time.sleep(self.closing_seconds)
         self.closed.set()
 
 
