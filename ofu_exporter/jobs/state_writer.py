@@ -51,6 +51,7 @@ class StateWriter:
         self._stopping = False
         self._pruned_at = -math.inf
         self._problem: str | None = None
+        """Why the last write failed."""
         self._ended: dict[_Record, tuple[object, ...]] = {}
         """Jobs that ended and are in the file, with what may still grow of them."""
         self._left_out: set[_Record] = set()
@@ -123,6 +124,7 @@ class StateWriter:
     def _write(self, snapshot: Snapshot) -> None:
         if self._attempt(lambda store: self._save(store, snapshot), False):
             self.writes["written"] += 1
+            self._problem = None  # a full disk can still be read
             ended = (view for view in snapshot.jobs if view.ended is not None)
             self._ended = {_record_of(view): _growing(view) for view in ended}
 
@@ -169,13 +171,10 @@ class StateWriter:
         if not self._lock.acquire(timeout=patience):
             return otherwise
         try:
-            result = work(self._opened())
+            return work(self._opened())
         except Exception as error:  # noqa: BLE001 - logged there; whatever goes wrong, the next write is tried
             self._fail(error)
             return otherwise
-        else:
-            self._problem = None
-            return result
         finally:
             self._lock.release()
 

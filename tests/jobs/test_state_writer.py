@@ -228,6 +228,8 @@ def test_a_failure_is_logged_again_once_it_was_over_though_it_has_no_words(
     for _ in range(2):
         failing.set()
         twice_more(writer, "failed")
+        writer.find("12")
+        twice_more(writer, "failed")
         failing.clear()
         twice_more(writer, "written")
     writer.stop(5.0)
