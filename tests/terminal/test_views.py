@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from itertools import product
 from typing import Any
@@ -61,18 +60,6 @@ def test_whatever_is_sorted_by_keeps_every_row(view: str, letter: str) -> None:
         assert sorted(subjects(choice, scene)) == rows
 
 
-def test_numbers_come_highest_first_and_what_is_not_known_last() -> None:
-    found = [row.cells["ofu"].order for row in sections(one_node(), Choice(sort="o"))[0].rows]
-    known = [value for value in found if isinstance(value, float)]
-    assert known == sorted(known, reverse=True)
-    assert found[-1] is None
-    upward = [
-        row.cells["ofu"].order
-        for row in sections(one_node(), Choice(sort="o", downward=False))[0].rows
-    ]
-    assert upward == [*reversed(known), None]
-
-
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_cell_is_drawn_in_a_style_and_sorted_with_its_column(view: str) -> None:
     for section in sections(many_nodes("node-99"), Choice(view)):
@@ -82,12 +69,6 @@ def test_each_cell_is_drawn_in_a_style_and_sorted_with_its_column(view: str) -> 
             assert {segment.style for segment in drawn} <= {"", *STYLES}
             orders = {isinstance(cell.order, str) for cell in cells if cell.order is not None}
             assert len(orders) <= 1
-
-
-def test_names_come_in_the_order_of_letters() -> None:
-    found = [row.cells["user"].order for row in sections(one_node(), Choice(sort="u"))[0].rows]
-    known = [value for value in found if isinstance(value, str)]
-    assert all(one <= two for one, two in itertools.pairwise(known))
 
 
 def test_the_same_letter_again_turns_the_order_round() -> None:
