@@ -52,6 +52,7 @@ OF_A_SUBJECT = {
     "flops/test_golden_changes.py": "all families, with each field of a configuration changed",
     "flops/test_golden_logs.py": "all readers of logs, on lines with each number changed",
     "flops/test_golden_counts.py": "all families and conventions, count by count",
+    "flops/test_golden_terms.py": "all terms of all conventions, on all configurations",
     "flops/test_parameters.py": "all families, against published parameters",
     "flops/test_published_configs.py": "all families, on configurations that people bring",
     "flops/trace/test_independent_counts.py": "both passes of models, against another count",
