@@ -1,7 +1,7 @@
 """Reads GPM counters and the SM clock of GPUs and MIG instances through NVML (Hopper and newer, without root).
 
-At any error of the driver, everything that is held of that GPU is released, and the next read starts again. So no
-window includes time in which the GPU was not sampled.
+At any error of the driver in a read, everything that is held of that GPU is released, and the next read starts again.
+So no window includes time in which the GPU was not sampled.
 """
 
 from __future__ import annotations
@@ -113,13 +113,15 @@ class GpuProbe:
 
     def poll(self) -> None:
         """Add a read of the clock to the open windows, and look for work that is not counted. A failure costs only this
-        read."""
+        read, unless the GPU is lost."""
         open_series = list(self._series.values())
         if not open_series:
             return
         try:
             clocks = open_series[0].read_clock()
         except errors(self._nvml) as error:
+            if reason(error) is Reason.LOST:
+                self.close()
             raise GpuError(reason(error), detail(error)) from error
         for key, series in self._series.items():
             series.note(clocks)

@@ -117,6 +117,22 @@ def test_a_failed_poll_costs_one_clock_read_and_not_the_window(bench: NvmlNode) 
     assert (reading.start, len(reading.clocks)) == (START, 2)
 
 
+def test_no_window_has_time_in_which_a_poll_found_the_gpu_lost(bench: NvmlNode) -> None:
+    """What comes back at its number may be another one."""
+    bench.scenario.gpu(0, uuid="GPU-a", tensor=0.1)
+    bench.scenario.gpu(1, uuid="GPU-b", tensor=0.9)
+    probe = bench.began()
+    bench.scenario.gpu(0, lost=1)
+    assert failure(probe.poll).reason is Reason.LOST
+    bench.scenario.gpu(0, lost=0, uuid="GPU-b")
+    bench.scenario.gpu(1, uuid="GPU-a")
+    bench.advance(5.0)
+    assert probe.read() == ()
+    reading = bench.window(probe)
+    assert (reading.gpu.uuid, reading.start) == ("GPU-a", START + 5.0)
+    assert reading.tensor_active == pytest.approx(0.9)
+
+
 def test_a_gpu_without_a_clock_is_measured_without_one(bench: NvmlNode) -> None:
     bench.scenario.error("nvmlDeviceGetClockInfo", 3, gpu=0)
     probe = bench.began()
