@@ -40,9 +40,12 @@ TENSOR, IMMA, HMMA, CLOCK = 1004, 1013, 1014, 100
 ELAPSED, MMA, DMMA_CYCLES, HMMA_CYCLES = 1084, 1086, 1087, 1088
 
 
+LOADS = ("training", "hard steps", "square, 0.5 s")
+
+
 @cache
 def curves() -> list[Curve]:
-    return [BY_NAME[name].curve for name in ("training", "hard steps", "square, 0.5 s")]
+    return [BY_NAME[name].curve for name in LOADS]
 
 
 # NVML.
@@ -135,7 +138,7 @@ def second(sample: Sample) -> float:
     return sample.micros * 1e-6 - EPOCH
 
 
-@pytest.mark.parametrize("gpu", range(len(curves())))
+@pytest.mark.parametrize("gpu", range(len(LOADS)))
 def test_a_host_engine_gives_the_share_of_cycles_since_the_last_sample(
     watched: Watched, gpu: int
 ) -> None:
