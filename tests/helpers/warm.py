@@ -62,10 +62,17 @@ COLD = ("GCONV_", "LANG", "LC_", "LD_", "MALLOC_", "PYTHON")
 """Beginnings of the names of what is read when a program starts. Stand-ins in LD_LIBRARY_PATH can be loaded later."""
 
 
+PRELOAD = "LD_PRELOAD"
+SET_WHILE_IT_RUNS = "libsetclock.so"
+"""Looks for its variable at each call: a server that has it preloaded forks processes that have it."""
+
+
 def can_start(environment: Mapping[str, str]) -> bool:
     """Whether a command with this environment is the same when it is forked."""
     names = {name for name in (*environment, *os.environ) if name.startswith(COLD)}
     others = {name for name in names if environment.get(name) != os.environ.get(name)}
+    if Path(environment.get(PRELOAD, "")).name == SET_WHILE_IT_RUNS:
+        others.discard(PRELOAD)
     stand_ins = all(native.ROOT in folder.parents for folder in native.searched(environment))
     return not others or (others == {native.SEARCHED} and stand_ins)
 
@@ -78,7 +85,7 @@ class WarmProcess:
     ) -> None:
         self.args = args
         self.returncode: int | None = None
-        self._status = _server().start(args, environment, (stdout, stderr))
+        self._status = _server(environment.get(PRELOAD)).start(args, environment, (stdout, stderr))
         self._reading = threading.Lock()  # an attack signals from one thread, and another waits
         weakref.finalize(self, self._status.close)
         self.pid = int(self._line())
@@ -126,10 +133,11 @@ class WarmProcess:
 
 
 class _Server:
-    """The process that forks: one for each process of tests, started when it is first needed."""
+    """The process that forks: one for each process of tests and each library that is preloaded, started when it is
+    first needed."""
 
-    def __init__(self) -> None:
-        self.owner = os.getpid()
+    def __init__(self, preload: str | None) -> None:
+        self.owner, self.preload = os.getpid(), preload
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -137,6 +145,7 @@ class _Server:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 cwd=ROOT,
+                env={**os.environ, PRELOAD: preload} if preload else None,
             )
         atexit.register(self.stop)
 
@@ -163,15 +172,13 @@ _servers: list[_Server] = []
 _one_at_a_time = threading.Lock()
 
 
-def _server() -> _Server:
+def _server(preload: str | None) -> _Server:
     with _one_at_a_time:
-        return _server_of_this_process()
-
-
-def _server_of_this_process() -> _Server:
-    if not _servers or _servers[-1].owner != os.getpid():
-        _servers.append(_Server())
-    return _servers[-1]
+        mine = [each for each in _servers if (each.owner, each.preload) == (os.getpid(), preload)]
+        if not mine:
+            mine = [_Server(preload)]
+            _servers.extend(mine)
+        return mine[0]
 
 
 def serve(connection: socket.socket) -> dict[str, Any]:
