@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.client import Reporter
+from ofu_exporter.client.identity import LONGEST_RUN
 from ofu_exporter.client.steps_file import MOST_RUNS, StepsFile
 from tests.doubles.report_agent import report_agent
 from tests.doubles.slow_disk import slow_disk
@@ -34,6 +35,12 @@ def test_the_next_run_tells_the_highest_step_whatever_became_of_the_reports(
     told = [(each["step"], each.get("reached")) for each in node.reports]
     assert told == [(61, 100), (1, None)]
     assert StepsFile(str(tmp_path / "steps")).reached("llama")["reached"] == 100
+
+
+def test_a_run_with_the_longest_name_is_kept_too(tmp_path: Path) -> None:
+    file = StepsFile(str(tmp_path / "steps"))
+    file.keep("a" * LONGEST_RUN, 5)
+    assert StepsFile(str(tmp_path / "steps")).reached("a" * LONGEST_RUN)["reached"] == 5
 
 
 @pytest.mark.parametrize(
