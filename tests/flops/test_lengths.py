@@ -91,6 +91,10 @@ def test_packing_is_neither_the_longest_nor_one_long_sequence() -> None:
             lambda: flops.from_moments(2, 5, 25) + flops.packed([5]),
             "moments describe one stream only",
         ),
+        *(
+            (lambda of=of: flops.from_moments(2, 5, 25).of(of), "moments describe one stream only")
+            for of in (Extent(stream="image"), Extent(Per.CROSS, other="image"))
+        ),
     ],
 )
 def test_lengths_that_cannot_be(make: object, message: str) -> None:
