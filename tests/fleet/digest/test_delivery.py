@@ -17,6 +17,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import ADDRESS, SendConfig
 from ofu_exporter.fleet.digest.delivery import (
     AddressBook,
+    AppriseSender,
     DigestFate,
     DigestSender,
     NoAddressError,
@@ -320,6 +321,11 @@ def test_a_url_that_cannot_be_used_is_refused_and_not_shown(
 def test_an_address_has_its_place_in_the_url(url: str, to: str | None) -> None:
     with pytest.raises(ConfigError, match="needs `to` or `addresses`"):
         sender(url, to=to)
+
+
+@every(["mailtos://ada:geheim12@mail.example.org:465/?x=1", "jsons://t0ken@mail.example.org/a@b"])
+def test_a_place_is_a_host_without_who_logs_in_there(url: str) -> None:
+    assert AppriseSender(url).place("") == f"{url.partition(':')[0]} to mail.example.org"
 
 
 @pytest.mark.parametrize(
