@@ -6,11 +6,13 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from ofu_exporter.schedulers.slurm import job_files
@@ -20,12 +22,16 @@ from ofu_exporter.values.job import Claim, Job
 from tests.doubles.nvml import Scenario
 from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import (
+    COMMAND,
     SIMULATED,
+    SOON,
     Agent,
     agent,
+    bare_environment,
     page_server,
     until,
 )
+from tests.helpers.prometheus_server import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +49,14 @@ def scenario(tmp_path: Path) -> Scenario:
 
 def measured(running: Agent) -> int:
     return sum(map(int, running.values("ofu_gpu_up")))
+
+
+def test_real_pynvml_over_a_driver_double_gives_ofu(scenario: Scenario) -> None:
+    with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        assert running.value("ofu_gpu_utilization_ratio", gpu="0") == pytest.approx(0.4, rel=1e-3)
+        assert running.value("ofu_model_tensor_clock_hertz", domain="low_precision") == 1830e6
+        assert running.stop() == 0
 
 
 def test_auto_takes_the_driver_where_it_has_the_counters(scenario: Scenario) -> None:
@@ -64,6 +78,40 @@ def test_auto_takes_the_page_where_the_driver_has_no_counters(scenario: Scenario
     ):
         until(lambda: running.value("ofu_exporter_source_up", source="dcgm-exporter"))
         until(lambda: running.value("ofu_gpu_utilization_ratio", uuid="GPU-a") == 0.5)
+
+
+def test_a_lost_gpu_ends_alone_and_comes_back_by_itself(scenario: Scenario) -> None:
+    with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        scenario.gpu(1, lost=1)
+        until(lambda: running.value("ofu_gpu_unavailable", gpu="1", reason="lost"))
+        assert running.value("ofu_gpu_utilization_ratio", gpu="1") is None
+        assert running.value("ofu_gpu_up", gpu="0") == 1
+        scenario.gpu(1, lost=0)
+        until(lambda: measured(running) == 2)
+
+
+def test_a_call_that_hangs_costs_the_others_nothing_nor_the_stop(scenario: Scenario) -> None:
+    with agent("run", "--source", "nvml", *QUICK, env=scenario.environment()) as running:
+        until(lambda: measured(running) == 2)
+        scenario.gpu(1, hang_seconds=60)
+        until(lambda: running.value("ofu_gpu_unavailable", gpu="1", reason="hung"))
+        assert running.value("ofu_gpu_up", gpu="0") == 1
+        assert running.get("/readyz")[0] == 200
+        began = time.monotonic()
+        assert running.stop() == 0
+        assert time.monotonic() - began < 10
+        assert running.logs("a driver call did not return in time")
+
+
+def test_without_a_driver_the_agent_runs_and_says_why() -> None:
+    with agent("run", "--source", "nvml", *QUICK) as running:
+        until(lambda: running.value("ofu_exporter_source_unavailable", reason="no_library"))
+        code, text = running.get("/readyz")
+        assert code == 503
+        assert "Install the NVIDIA driver" in text
+        assert running.get("/healthz") == (200, "ok\n")
+        assert running.stop() == 0
 
 
 def test_auto_never_falls_back_to_simulation() -> None:
@@ -232,6 +280,51 @@ def test_json_logs_are_one_object_a_line() -> None:
         running.stop()
         lines = [json.loads(line) for line in running.log]
     assert {"time", "level", "logger", "message"} <= set(lines[0])
+
+
+def test_a_standard_error_that_nobody_reads_freezes_neither_http_nor_the_stop() -> None:
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(into, b"x" * 4096)
+    os.set_blocking(into, True)
+    port = free_port()
+    args = ("run", "--source", "simulate", "--listen", f"127.0.0.1:{port}")
+    environment = bare_environment()
+    with subprocess.Popen([*COMMAND, *args], stderr=into, env=environment) as running:
+        try:
+            until(lambda: answers(f"http://127.0.0.1:{port}/metrics"))
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(SOON) == 0
+        finally:
+            running.kill()
+            os.close(out)
+            os.close(into)
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return "ofu_gpu_up" in httpx.get(url, timeout=SOON).text
+    return False
+
+
+def test_a_page_that_goes_away_takes_its_values_with_it() -> None:
+    row = '{gpu="0",UUID="GPU-a",modelName="NVIDIA A100-SXM4-80GB"}'
+    pages = [f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{row} 0.5\nDCGM_FI_DEV_SM_CLOCK{row} 1410\n"]
+    half = pytest.approx(0.5)  # a part of a window is a product and a quotient of floats
+    gone = threading.Event()
+    page = lambda: "<html>login</html>" if gone.is_set() else pages[0]  # noqa: E731
+    with (
+        page_server(page) as url,
+        agent("run", "--source", "dcgm-exporter", "--url", url, *QUICK) as running,
+    ):
+        until(lambda: running.value("ofu_gpu_utilization_ratio", gpu="0") == half)
+        gone.set()
+        until(lambda: running.value("ofu_gpu_unavailable", gpu="0", reason="not_metrics"))
+        assert running.value("ofu_gpu_utilization_ratio", gpu="0") is None
+        gone.clear()
+        until(lambda: running.value("ofu_gpu_utilization_ratio", gpu="0") == half)
 
 
 @pytest.mark.slow

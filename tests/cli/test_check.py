@@ -107,6 +107,13 @@ def test_nobody_at_the_address_is_named() -> None:
     assert "http://127.0.0.1:1/metrics" in report["detail"]
 
 
+def test_the_table_is_for_people() -> None:
+    with page_server(lambda: PAGE) as url:
+        text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
+    assert "50.0%   -      1464 MHz  1830/1980 MHz  40.0%  point" in text
+    assert "GPU 2: no_tensor_counter. The source has no tensor activity" in text
+
+
 def test_a_gpu_without_a_model_is_measured_and_has_a_dash_for_it() -> None:
     nameless = PAGE.replace(',modelName="NVIDIA H100 80GB HBM3"', "")
     with page_server(lambda: nameless) as url:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 
 import pytest
@@ -28,6 +30,23 @@ def test_the_verdict_is_the_agents_which_allows_for_a_clock_that_was_read() -> N
     assert "may be" not in shown(*numbers, *CYCLES) + shown(
         "explain", "--mfu", "0.5", "--ofu", "0.3"
     )
+
+
+def test_json() -> None:
+    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES)
+    assert list(out) == ["observed_ratio", "verdict", "advice", "tied", "not_tried", "causes"]
+    assert out["not_tried"]["hybrid_as_dense"] == ["config"]
+    assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
+    assert out["verdict"] == "mfu_below_ofu"
+    assert list(out["causes"][0]) == [*("cause", "expected_ratio", "misfit", "rarity", "evidence")]
+    assert out["causes"][0]["cause"] == "activation_recompute"
+
+
+def test_agreement_and_no_cause_are_empty_lists() -> None:
+    agree = as_json("explain", "--mfu", "0.33", "--ofu", "0.34")
+    assert (agree["verdict"], agree["causes"]) == ("agree", [])
+    unknown = as_json("explain", "--mfu", "700%", "--ofu", "0.34", "--ofu-stderr", "0.001")
+    assert (unknown["verdict"], unknown["causes"]) == ("mfu_above_ofu", [])
 
 
 @pytest.mark.parametrize("ofu", ["0", "0.0001", "0.02", "0.03"])
@@ -143,3 +162,22 @@ def test_what_would_tell_causes_apart_is_named_by_its_options() -> None:
     text = shown("explain", "--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
     assert re.search(r"^\d+ causes fit equally well.*--peak-tflops.* can tell", text, re.M)
     assert "Order: misfit²/2 + rarity" in text
+
+
+def test_csv_has_a_row_for_each_cause_and_one_where_there_is_none() -> None:
+    found = [
+        *csv.DictReader(
+            io.StringIO(
+                shown("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES, "--format", "csv")
+            )
+        )
+    ]
+    assert [row["cause"] for row in found] == [
+        each["cause"]
+        for each in as_json("explain", "--mfu", "0.26", "--ofu", "0.34", *CYCLES)["causes"]
+    ]
+    assert {row["verdict"] for row in found} == {"mfu_below_ofu"}
+    (agree,) = csv.DictReader(
+        io.StringIO(shown("explain", "--mfu", "0.33", "--ofu", "0.34", "--format", "csv"))
+    )
+    assert (agree["verdict"], agree["cause"]) == ("agree", "")

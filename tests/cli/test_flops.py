@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -57,6 +58,13 @@ def test_the_mfu_of_a_job() -> None:
     )
     mixed = as_json(*MFU, "--tokens-per-second", "2e6", "--precision", "bf16=0.3,fp8=0.7")
     assert mixed["peak_tflops"] == pytest.approx(989.4 / (0.3 + 0.7 / 2), abs=0.2)
+
+
+def test_mistakes_are_named() -> None:
+    sparse = as_json(*MFU, "--tokens-per-second", "2e6", "--peak-tflops", "1979")
+    assert "sparse" in sparse["warnings"][0]
+    above = as_json(*MFU, "--tokens-per-second", "2e7")
+    assert "over 100 %" in above["warnings"][0]
 
 
 def test_the_cause_of_a_reported_mfu_is_named() -> None:
@@ -137,6 +145,28 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
     assert done.stderr.startswith(f"ofu-exporter: {line}")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+MIXTRAL = str(CONFIGS / "mixtral-8x7b.json")
+
+
+def test_several_configurations_are_rows_of_a_table() -> None:
+    lines = shown("flops", LLAMA, MIXTRAL, "--seq-len", "4096").splitlines()
+    assert len(lines) == 3
+    assert lines[1].split()[:2] == [LLAMA, "8,030,261,248"]
+    assert lines[2].split()[2] == "12,879,925,248"
+
+
+def test_csv_has_a_row_for_each_configuration() -> None:
+    (row,) = csv.DictReader(
+        shown("flops", LLAMA, "--seq-len", "8192", "--format", "csv").splitlines()
+    )
+    assert row["model_flops_per_step"] == "421645529382912"
+    assert (row["architecture"], row["mfu"], row["error"]) == ("LlamaForCausalLM", "", "")
+    (job,) = csv.DictReader(
+        shown(*MFU, "--tokens-per-second", "2e6", "--format", "csv").splitlines()
+    )
+    assert 0 < float(job["mfu"]) < 1
 
 
 def test_a_configuration_that_cannot_be_counted_costs_no_other_its_row() -> None:

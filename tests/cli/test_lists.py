@@ -8,8 +8,16 @@ import json
 
 import pytest
 
+from ofu_exporter import sources
 from ofu_exporter.serving import metrics
 from tests.helpers.in_process import shown
+
+
+def test_list_sources_names_each_and_the_order_of_auto() -> None:
+    text = shown("list", "sources")
+    for name in sources.names():
+        assert name in text
+    assert "nvml           auto, 1." in text
 
 
 @pytest.mark.parametrize(
@@ -23,6 +31,11 @@ def test_a_list_says_the_same_in_each_format(what: str) -> None:
     assert [row[0] for row in table] == first
     text = shown("list", what)
     assert all(name in text for name in first)
+
+
+def test_list_gpus_shows_the_tensor_clock() -> None:
+    line = next(line for line in shown("list", "gpus").splitlines() if "H100-SXM5-80GB" in line)
+    assert "1830" in line
 
 
 def test_list_metrics_shows_every_metric() -> None:

@@ -13,6 +13,8 @@ from ofu_exporter.cli.settings import (
     MEASURE,
     SERVE,
     SettingValue,
+    build,
+    check_known,
     configure,
     environment_layer,
     file_layer,
@@ -320,6 +322,19 @@ def refusal_of_file(file: Path) -> str:
     text = str(caught.value)
     assert "\n" not in text
     return text
+
+
+def test_a_model_takes_its_own_keys_and_names_the_place_of_a_bad_one() -> None:
+    layer = {"interval": SettingValue("2s", "--interval"), "seed": SettingValue("x", "--seed")}
+    assert build(Settings, layer).interval == 2.0
+    with pytest.raises(ConfigError, match=r"^OFU_INTERVAL: '2 weeks' is not a duration"):
+        build(Settings, {"interval": SettingValue("2 weeks", "OFU_INTERVAL")})
+
+
+def test_a_key_that_is_no_setting_is_refused_with_the_nearest_that_is() -> None:
+    check_known({"interval": SettingValue(1, "x")}, KNOWN)
+    with pytest.raises(ConfigError, match=r"^unknown setting y; did you mean interval\?$"):
+        check_known({"interval": SettingValue(1, "x"), "intervals": SettingValue(1, "y")}, KNOWN)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,29 @@ XMMA = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1
 
 def sides(m: int, n: int, k: int) -> tuple[str, ...]:
     return ("--m", str(m), "--n", str(n), "--k", str(k))
+
+
+def test_json() -> None:
+    out = as_json("tile", NVJET, *sides(2176, 3000, 4096))
+    assert list(out) == [
+        "effective",
+        "executed_flops",
+        "theoretical_flops",
+        "overhead_ratio",
+        "bound",
+    ]
+    assert out["effective"] == [2304, 3072, 4096]
+    assert out["executed_flops"] == 2 * 2304 * 3072 * 4096
+    assert out["theoretical_flops"] == 2 * 2176 * 3000 * 4096
+    assert out["overhead_ratio"] == pytest.approx(0.084235, abs=1e-6)
+    assert out["bound"] == "exact"
+
+
+def test_a_table_says_what_the_name_does_not() -> None:
+    text = shown("tile", XMMA, *sides(100, 100, 100))
+    assert "Family xmma, sm90, tf32\nTile 128 x 128 x 32, stages ?, cluster ? x ?\n" in text
+    assert "Overhead:     at least 109.715% (lower)\n" in text
+    assert "Lower bound: the name does not carry the cluster\n" in text
 
 
 def test_a_batch_multiplies() -> None:
@@ -56,3 +82,12 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
     done = call("tile", *args)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"ofu-exporter: {line}")
+
+
+def test_csv_is_the_same_in_one_row() -> None:
+    out = as_json("tile", NVJET, *sides(2176, 3000, 4096))
+    (row,) = csv.DictReader(
+        io.StringIO(shown("tile", NVJET, *sides(2176, 3000, 4096), "--format", "csv"))
+    )
+    assert (int(row["executed_flops"]), row["bound"]) == (out["executed_flops"], out["bound"])
+    assert json.loads(row["effective"]) == out["effective"]

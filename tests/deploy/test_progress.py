@@ -256,7 +256,7 @@ def test_of_a_job_with_old_agents_what_is_not_watched_is_said_and_not_lost(
     assert "not known of 7" in unknown
 
 
-@pytest.mark.parametrize(("name", "jobs"), [("prometheus", 60), ("victoria", 40)])
+@pytest.mark.parametrize(("name", "jobs"), [("prometheus", 200), ("victoria", 40)])
 def test_healthy_jobs_are_neither_idle_nor_alone_after_their_start(
     name: str, jobs: int, tmp_path: Path
 ) -> None:

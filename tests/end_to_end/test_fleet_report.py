@@ -42,13 +42,34 @@ def test_every_number_is_near_the_truth(reported: Reported) -> None:
     found = fleet_truth.misses(*reported)
     assert found.jobs == 0
     assert found.not_flagged == found.flagged_wrongly == 0
-    assert found.held < 0.02
-    assert found.ofu < 0.005
-    assert found.mfu < 0.005
     assert found.correlation < 0.005
     assert found.correlation_without_flagged < 0.005
     assert found.mean_absolute_error < 0.005
     assert found.total_ofu < 0.005
+    assert found.held < 0.02
+    assert found.ofu < 0.005
+    assert found.mfu < 0.005
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-70b", "moe-pretrain", "recompute-13b", "robot-vla", "chat-serving"]
+)
+def test_a_jobs_gpu_hours_and_ratios_are_true(reported: Reported, name: str) -> None:
+    row, truth = row_of(reported, name)
+    assert row.held_gpu_hours == pytest.approx(truth["held_gpu_seconds"] / 3600, rel=0.02)
+    assert row.ofu == pytest.approx(truth["ofu"], abs=0.005)
+    assert row.gpus == pytest.approx(truth["gpus"], rel=0.02)
+    if truth["reported_mfu"] is not None:
+        assert row.mfu == pytest.approx(truth["reported_mfu"], abs=0.005)
+
+
+@pytest.mark.parametrize("name", ["llama-70b", "straggler", "chat-serving", "notebook"])
+def test_a_jobs_losses_are_true(reported: Reported, name: str) -> None:
+    row, truth = row_of(reported, name)
+    assert row.observed_gpu_hours
+    for part, share in truth["lost"].items():
+        hours = getattr(row, f"lost_{part}_gpu_hours") or 0.0
+        assert hours / row.observed_gpu_hours == pytest.approx(share, abs=0.01), part
 
 
 def test_a_job_that_holds_gpus_and_does_nothing_is_idle(reported: Reported) -> None:

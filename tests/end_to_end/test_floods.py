@@ -8,7 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from tests.helpers.server import Client
 
 pytestmark = pytest.mark.slow
 
+FLOOD = 1500
+"""Connections at once, thrice the limit."""
 MOST_MIB = 120
 """Of which an idle agent takes 63 with Python 3.11, 70 with 3.14; 512 connections of TLS 30, or 39 with OpenSSL 3.6."""
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -63,6 +65,41 @@ def scraped(running: Agent, context: ssl.SSLContext, source: str = "127.0.0.9") 
     ):
         client.sendall(GET)
         return client.recv(12)
+
+
+def nothing() -> bytes:
+    return b""
+
+
+def half_a_hello() -> bytes:
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(into, out, server_hostname="x")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return out.read()[:100]
+
+
+def plain_http() -> bytes:
+    return GET
+
+
+@pytest.mark.parametrize("said", [nothing, half_a_hello, plain_http])
+def test_a_flood_that_never_shakes_hands_costs_little_and_keeps_no_scrape_out(
+    secure: Agent, certificates: Certificates, said: Callable[[], bytes]
+) -> None:
+    context, first = certificates.context(False), said()
+    most = 0
+    with ExitStack() as stack:
+        for number in range(FLOOD):
+            client = stack.enter_context(socket.create_connection(address(secure), 20))
+            client.sendall(first)
+            if number % 300 == 299:
+                assert scraped(secure, context) == b"HTTP/1.1 200"
+                most = max(most, descriptors(secure))
+        assert most < MOST_CONNECTIONS + 100
+        assert resident_mib(secure.process.pid) < MOST_MIB
+    assert secure.stop() == 0
+    assert not secure.logged("Traceback")
 
 
 def test_connections_that_have_shaken_hands_cost_little_as_well(

@@ -1,4 +1,4 @@
-"""800 honest jobs that leave pauses out of their reports, whatever their windows are: nobody is accused.
+"""2,000 honest jobs that leave pauses out of their reports, whatever their windows are: nobody is accused.
 
 What a job did is a closed form here; windows are given as sources give them, with a clock that is noisy.
 """
@@ -103,7 +103,7 @@ def verdicts(job: Honest, factor: float = 1.0) -> set[Verdict]:
 def test_no_honest_job_is_accused() -> None:
     accused = [
         job
-        for job in map(any_job, range(800))
+        for job in map(any_job, range(2000))
         if {Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU} & verdicts(job) - allowed(job)
     ]
     assert accused == []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import signal
 import sqlite3
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,11 +18,41 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.slow_disk import slow_disk
-from tests.helpers.agent import SIMULATED, Agent, agent, call, until
+from tests.helpers.agent import SIMULATED, SOON, Agent, agent, call, page_server, until
 from tests.helpers.job_node import Node, seconds
 
 HALF = "\\ud800"
 """Half a surrogate pair, as JSON writes it."""
+BODIES = {
+    "a key of the model": '{"job_id":"7","mfu":0.4,"model":{"config":{"%s":1e300},"seq_len":1}}',
+    "a text of the model": '{"job_id":"7","mfu":0.4,"model":{"config":{"architectures":["%s"]},"seq_len":1}}',
+    "a field": '{"job_id":"7","mfu":0.4,"%s":1}',
+    "the job": '{"job_id":"%s","mfu":0.4}',
+    "a precision": '{"job_id":"7","mfu":0.4,"precision":{"%s":1.0}}',
+    "the precision": '{"job_id":"7","mfu":0.4,"precision":"%s"}',
+    "the framework": '{"job_id":"7","mfu":0.4,"framework":"%s"}',
+    "a frozen part": '{"job_id":"7","mfu":0.4,"model":{"config":{},"seq_len":1,"freeze":["%s"]}}',
+    "nothing else": '"%s"',
+    "a list": '["%s"]',
+    "something deep": '{"job_id":"7","mfu":0.4,"model":{"config":'
+    + '{"a":' * 400
+    + '"%s"'
+    + "}" * 402,
+}
+
+
+def sent(running: Agent, body: bytes, path: str = "/v1/mfu") -> int:
+    """The status of the answer to a body, which must be JSON."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(running.url + path, body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=SOON) as answer:
+            json.load(answer)
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            json.load(error)
+            return error.code
 
 
 def is_unharmed(running: Agent) -> None:
@@ -40,6 +73,16 @@ def reported_to(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     with agent(*node.flags()) as started:
         until(lambda: seconds(started) > 0.2)
         yield started
+
+
+@pytest.mark.parametrize("where", BODIES)
+def test_half_a_surrogate_pair_in_a_report_is_refused(where: str, reported_to: Agent) -> None:
+    before = sum(reported_to.values("ofu_exporter_rejected_reports_total"))
+    escaped = (BODIES[where] % HALF).encode()
+    raw = (BODIES[where] % "\ud800").encode("utf-8", "surrogatepass")
+    assert [sent(reported_to, body) for body in (escaped, raw)] == [422, 422]
+    assert sum(reported_to.values("ofu_exporter_rejected_reports_total")) == before + 2
+    is_unharmed(reported_to)
 
 
 def test_half_a_surrogate_pair_in_a_path_is_a_job_that_is_not_known(reported_to: Agent) -> None:
@@ -215,3 +258,47 @@ def test_a_start_with_a_pipe_or_device_for_a_file_ends_with_one_line(
         assert done.returncode == 2
         assert f"{path}: it is not a file" in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_page_of_3000_unknown_gpus_costs_the_real_ones_nothing() -> None:
+    """The first page is of 8 GPUs; from then on 3,000 others stand before them, others on each page."""
+    turns = itertools.count(1)
+    attacks = False
+
+    def row(index: int, uuid: str, value: float) -> str:
+        labels = f'gpu="{index}",UUID="{uuid}",modelName="NVIDIA H100 80GB HBM3"'
+        return (
+            f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} {value}\n"
+            f"DCGM_FI_DEV_SM_CLOCK{{{labels}}} 1410\nDCGM_FI_DEV_POWER_USAGE{{{labels}}} {value}\n"
+        )
+
+    def page() -> str:
+        turn = next(turns)
+        value = 0.25 + turn % 100 / 1000
+        fakes = range(3000 * turn, 3000 * (turn + 1)) if attacks else ()
+        unknown = "".join(row(9, f"GPU-fake-{number}", value) for number in fakes)
+        return unknown + "".join(row(index, f"GPU-real-{index}", value) for index in range(8))
+
+    pace = ("--interval", "2s", "--clock-interval", "1s", "--collect-interval", "2s")
+    with page_server(page) as url:
+        flags = ("--source", "dcgm-exporter", "--url", url, *pace, "--scheduler", "none")
+        with agent("run", *flags) as running:
+            until(lambda: running.value("ofu_gpu_observed_seconds_total", gpu="0"))
+            attacks = True
+            until(lambda: running.value("ofu_exporter_rejected_rows_total", reason="too_many_gpus"))
+            began = time.monotonic()
+            before = [
+                running.value("ofu_gpu_observed_seconds_total", gpu=str(i)) or 0.0 for i in range(8)
+            ]
+            until(lambda: time.monotonic() - began > 12)
+            after = [
+                running.value("ofu_gpu_observed_seconds_total", gpu=str(i)) or 0.0 for i in range(8)
+            ]
+            assert min(now - then for now, then in zip(after, before, strict=True)) > 0
+            # Those measured now, and as many again that were here within the hour.
+            assert len(running.values("ofu_gpu_up")) <= 2 * 128
+            assert len(running.get("/metrics")[1]) < 1 << 20
+            assert len([line for line in running.log if "more than are measured" in line]) == 1
+            is_unharmed(running)
+            assert running.stop() == 0

@@ -168,6 +168,35 @@ def test_the_framework_that_a_job_reported_is_known_after_a_restart(node: Node) 
         until(lambda: running.value("ofu_job_info", job_id="7", framework="nemo"))
 
 
+def test_two_jobs_claiming_one_gpu_harm_no_third(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        node.start("7", "0")
+        node.start("8", "0")
+        node.start("9", "1")
+        until(lambda: seconds(running, "9") > 2 * WINDOW)
+        assert len(running.values("ofu_gpu_shared", gpu="0")) == 2
+        assert seconds(running, "7") == seconds(running, "8") == 0.0
+        rejected = running.value("ofu_exporter_scheduler_rejected_total", reason="contested")
+        assert rejected == 1
+        assert running.logs("is held by several jobs (7, 8): its OFU is credited to none")
+
+
+def test_a_gpu_that_is_not_here_is_named(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        node.start("7", "0", "GPU-elsewhere")
+        until(lambda: seconds(running) > 2 * WINDOW)
+        assert running.logs("job 7 holds 'GPU-elsewhere', which is not a GPU measured here")
+
+
+def test_a_damaged_state_file_is_set_aside_and_nothing_else_happens(node: Node) -> None:
+    node.state.write_bytes(b"not a database at all, and long enough to be looked at" * 100)
+    node.start("7", "0")
+    with agent(*node.flags()) as running:
+        until(lambda: seconds(running) > 2 * WINDOW)
+        assert running.value("ofu_exporter_state_files_set_aside_total") == 1
+        assert list(node.state.parent.glob("state.sqlite.damaged-*"))
+
+
 def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
     """Its second run begins on another GPU, and the agent is restarted between its second and its third."""
     node.start("7", "0", "1")

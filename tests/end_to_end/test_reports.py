@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import JobTotals
-from tests.helpers.agent import Agent, agent, until
+from tests.bench.process import resident_mib
+from tests.helpers.agent import SOON, Agent, agent, until
 from tests.helpers.job_node import Node, seconds
 from tests.helpers.post import post
 
@@ -42,6 +44,20 @@ def now(ago: float = 0.0) -> float:
     return time.time() - ago
 
 
+def test_a_report_is_answered_with_the_ofu_of_the_same_seconds(running: Agent) -> None:
+    answer = post(running, {"job_id": "7", "mfu": 0.4, "start": now(1), "step": 100})
+    assert answer.status == 200
+    assert answer.body["job_id"] == "7"
+    assert answer.body["mfu"] == 0.4
+    assert answer.body["peak_flops"] == pytest.approx(989.4e12, rel=1e-3)
+    interval, horizon = answer.body["interval"], answer.body["horizon"]
+    assert 0 < interval["ofu"] < 1
+    assert interval["difference"] == pytest.approx(0.4 - interval["ofu"])
+    assert 0 < interval["observed_seconds"] <= 2 * 1.1
+    assert interval["verdict"] == horizon["verdict"] == "insufficient_data"
+    assert answer.body["causes"] == []
+
+
 def test_a_report_is_on_the_page_and_in_the_api(running: Agent) -> None:
     answer = post(running, {"job_id": "7", "mfu": 0.4, "start": now(0.8)})
     until(lambda: running.value("ofu_job_reported_mfu_ratio", job_id="7"))
@@ -65,22 +81,57 @@ def test_a_report_is_on_the_page_and_in_the_api(running: Agent) -> None:
 
 
 REFUSED: dict[str, tuple[Any, int, str, str]] = {
+    "percent": ({"job_id": "7", "mfu": 54.27}, 422, "body.mfu", "malformed"),
+    "negative": ({"job_id": "7", "mfu": -0.1}, 422, "body.mfu", "malformed"),
+    "a number as text": ({"job_id": "7", "mfu": "0.4"}, 422, "body.mfu", "malformed"),
+    "NaN": (b'{"job_id": "7", "mfu": NaN}', 422, "body.mfu", "malformed"),
+    "infinity": (b'{"job_id": "7", "mfu": 1e999}', 422, "body.mfu", "malformed"),
+    "no field": ({"job_id": "7", "mfu": 0.4, "mfus": 1}, 422, "body.mfus", "malformed"),
+    "nothing said": ({"job_id": "7"}, 422, "body", "malformed"),
+    "no job": ({"mfu": 0.4}, 422, "body.job_id", "malformed"),
+    "a list": ([], 422, "body", "malformed"),
+    "nothing": (b"", 422, "body", "malformed"),
+    "cut short": (b"{", 422, "body.1", "malformed"),
     "not UTF-8": (b'{"job_id": "\xff"}', 422, "body", "malformed"),
+    "5000 digits": (b'{"job_id": "7", "gpus": ' + b"9" * 5000 + b"}", 422, "body", "malformed"),
+    "deep": (b"[" * 100_000, 422, "body", "malformed"),
     # From Python 3.14 on, what ends the reading is the stack's size.
     "deep and closed": (b'{"a":' * 43_000 + b"1" + b"}" * 43_000, 422, "body", "malformed"),
-    "no field": ({"job_id": "7", "mfu": 0.4, "mfus": 1}, 422, "body.mfus", "malformed"),
+    "backwards": (
+        {"job_id": "7", "mfu": 0.4, "start": 1_800_000_000, "end": 1_700_000_000},
+        422,
+        "body.end",
+        "malformed",
+    ),
     "future": ({"job_id": "7", "mfu": 0.4, "end": 2e9}, 422, "body.end", "in_future"),
     "past": ({"job_id": "7", "mfu": 0.4, "start": 1.5e9}, 422, "body.start", "too_old"),
+    "precision": (
+        {"job_id": "7", "mfu": 0.4, "precision": "fp4"},
+        422,
+        "body.precision",
+        "out_of_range",
+    ),
+    "shares": (
+        {"job_id": "7", "mfu": 0.4, "precision": {"bf16": 0.5}},
+        422,
+        "body.precision",
+        "out_of_range",
+    ),
     "too fast": (
         {"job_id": "7", "tflops_per_gpu": 9e5},
         422,
         "body.tflops_per_gpu",
         "out_of_range",
     ),
+    "no model": (
+        {"job_id": "7", "tokens_per_second": 1e5},
+        422,
+        "body.tokens_per_second",
+        "out_of_range",
+    ),
     "not here": ({"job_id": "8", "mfu": 0.4}, 404, "body.job_id", "unknown_job"),
     "large": (b" " * (257 << 10), 413, "body", "too_large"),
 }
-"""One of each reason; what else is refused stands beside each room's code."""
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +155,82 @@ def test_what_cannot_be_used_is_refused_named_and_counted(shared: Agent, name: s
     assert post(shared, {"job_id": "7", "precision": "bf16"}).status == 200
 
 
+def test_a_percentage_is_named_as_the_likely_slip(shared: Agent) -> None:
+    assert "out of range; write 0.5427" in post(shared, {"job_id": "7", "mfu": 54.27}).message
+
+
+def test_what_is_not_said_to_be_json_is_refused(shared: Agent) -> None:
+    before = refusals(shared, "not_json")
+    for kind in ("application/x-www-form-urlencoded", "text/plain"):
+        answer = post(shared, {"job_id": "7", "mfu": 0.4}, Content_Type=kind)
+        assert (answer.status, answer.field) == (415, "header.content-type")
+    assert refusals(shared, "not_json") == before + 2
+
+
+@pytest.mark.parametrize(
+    "header", [{"X_Forwarded_For": "10.0.0.9"}, {"Origin": "https://example.org"}]
+)
+def test_what_was_passed_on_is_not_from_here(shared: Agent, header: dict[str, str]) -> None:
+    before = refusals(shared, "not_local")
+    answer = post(shared, {"job_id": "7", "mfu": 0.4}, **header)
+    assert (answer.status, answer.field, answer.reason) == (403, "peer", "not_local")
+    assert refusals(shared, "not_local") == before + 1
+
+
+def test_a_body_with_many_wrong_fields_gets_a_short_answer(shared: Agent) -> None:
+    answer = post(shared, {"job_id": "7", "mfu": 0.4, **{f"x{number}": 1 for number in range(60)}})
+    assert answer.status == 422
+    assert len(answer.body["detail"]) == 10
+    long = post(shared, {"job_id": "7", "mfu": 0.4, "y" * 100_000: 1})
+    assert len(json.dumps(long.body)) < 2000
+
+
 def test_refusals_of_a_job_are_counted_with_it(running: Agent) -> None:
     post(running, {"job_id": "7", "mfu": 0.4, "start": 1.5e9})
     until(lambda: running.value("ofu_job_reports_total", job_id="7", outcome="too_old") == 1)
     assert running.value("ofu_job_reported_mfu_ratio", job_id="7") is None
+
+
+def test_the_same_interval_twice_is_a_conflict(running: Agent) -> None:
+    report = {"job_id": "7", "mfu": 0.4, "start": now(0.9), "end": now(0.1)}
+    assert post(running, report).status == 200
+    again = post(running, report)
+    assert (again.status, again.field, again.reason) == (409, "body.end", "overlap")
+    assert "two processes report" in again.message
+
+
+def test_only_who_has_the_token_may_report_where_tokens_are_on(node: Node, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("open-sesame-open-sesame\n")
+    tokens.chmod(0o600)
+    flags = ("--job-tokens", "--report-token-file", str(tokens))
+    report = {"job_id": "7", "mfu": 0.4}
+    with agent(*node.flags(), *flags) as running:
+        until(lambda: seconds(running) > 0)
+        bare = post(running, report)
+        assert (bare.status, bare.field, bare.reason) == (401, "header.authorization", "no_token")
+        wrong = post(running, report, Authorization="Bearer open-sesame-open-barley")
+        assert (wrong.status, wrong.field, wrong.reason) == (403, "body.job_id", "not_yours")
+        garbled = post(running, report, Authorization="Basic b3Blbg==")
+        assert (garbled.status, garbled.reason) == (401, "wrong_token")
+        assert post(running, report, Authorization="Bearer open-sesame-open-sesame").status == 200
+        for reason in ("no_token", "not_yours", "wrong_token"):
+            assert refusals(running, reason) == 1
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(running: Agent) -> None:
+    """The request says that it has a body, and sends none of it."""
+    host, port = running.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), SOON) as connection:
+        connection.sendall(
+            b"POST /v1/mfu HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 30\r\n\r\n{"
+        )
+        connection.settimeout(SOON)
+        answer = b"".join(iter(lambda: connection.recv(1 << 12), b"")).decode()
+    assert answer.startswith("HTTP/1.1 408")
+    assert '"too_slow"' in answer
+    assert refusals(running, "too_slow") == 1
 
 
 def test_jobs_without_a_gpu_here_are_kept_where_the_site_says_so(node: Node) -> None:
@@ -166,3 +289,13 @@ def test_a_reload_changes_what_reports_are_compared_over(node: Node, tmp_path: P
         horizon = post(running, {"job_id": "7", "mfu": 0.4}).body["horizon"]
         assert horizon["end"] - horizon["start"] == pytest.approx(300)
         assert math.isfinite(horizon["mfu"] or 0.4)
+
+
+def test_large_wrong_bodies_do_not_gather_in_memory(running: Agent) -> None:
+    """The chart's limit is 256 MiB, and each of these is some 3 MiB once it is read."""
+    body = json.dumps({f"field-{number}": 1 for number in range(14_000)}).encode()
+    before = resident_mib(running.process.pid, "VmHWM")
+    statuses = [post(running, body).status for _ in range(64)]
+    assert statuses[:16] == [422] * 16
+    assert {*statuses} <= {422, 429}, "after some the rest is refused unread"
+    assert resident_mib(running.process.pid, "VmHWM") < before + 32

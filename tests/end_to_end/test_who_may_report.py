@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import httpx
 import pytest
 
 from ofu_exporter.schedulers.slurm import job_tokens
+from tests.bench.process import resident_mib
 from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, until
 from tests.helpers.certificates import Certificates
-from tests.helpers.job_node import Node, seconds
+from tests.helpers.job_node import WINDOW, Node, seconds
 from tests.helpers.server import Client, post
 
 EVERYWHERE = "0.0.0.0"
@@ -258,8 +260,48 @@ def accepted_by_tls(url: str, context: ssl.SSLContext) -> bool | None:
 # What an attacker does.
 
 
+def unobserved(running: Agent) -> float:
+    """GPU-seconds that the job held and that were not measured."""
+    totals = httpx.get(f"{running.url}/v1/jobs/7").json()["gpus"]
+    return float(sum(gpu["held_seconds"] - gpu["observed_seconds"] for gpu in totals))
+
+
 def address(running: Agent) -> tuple[str, int]:
     return "127.0.0.1", int(running.url.rpartition(":")[2])
+
+
+def test_bodies_of_100_mb_are_refused_and_never_in_memory(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        until(lambda: running.value("ofu_exporter_source_up", source="simulate"))
+        before = resident_mib(running.process.pid)
+        piece = b" " * (1 << 20)
+        for chunked in (False, True) * 3:
+            with Client(address(running)) as client:
+                client.send(post(None if chunked else 100 << 20))
+                with suppress(ConnectionError):
+                    for _ in range(100):
+                        client.send(*([b"100000\r\n", piece, b"\r\n"] if chunked else [piece]))
+                status, _, body = client.answer()
+                assert (status, body["detail"][0]["type"]) == (413, "too_large")
+                assert resident_mib(running.process.pid) - before < 48
+        assert running.value("ofu_exporter_rejected_reports_total", reason="too_large") == 6
+
+
+@pytest.mark.parametrize("so_far", [b"", b"POST /v1/mfu HTTP/1.1\r\nHost: x\r\n", post(100) + b"{"])
+def test_600_slow_connections_keep_nobody_from_reading(node: Node, so_far: bytes) -> None:
+    node.start("7", "0")
+    with agent(*node.flags()) as running, ExitStack() as stack:
+        ready(running)
+        before, lost_before = resident_mib(running.process.pid), unobserved(running)
+        flood = [stack.enter_context(Client(address(running))) for _ in range(600)]
+        for number, slow in enumerate(flood):
+            with suppress(ConnectionError):  # those that had to give way
+                slow.send(so_far)
+            if number % 20 == 0:
+                assert running.get("/metrics")[0] == 200
+        assert accepted(running.url)
+        assert resident_mib(running.process.pid) - before < 64
+        until(lambda: unobserved(running) - lost_before < 2 * WINDOW)  # the last is under way
 
 
 def test_a_reset_connection_is_not_taken_for_the_unix_socket(node: Node, elsewhere: str) -> None:

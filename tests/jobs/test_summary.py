@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ofu_exporter.jobs.gpu_totals import GpuTotals
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.summary import one_line, summary_text
 from ofu_exporter.jobs.totals import merged
 from ofu_exporter.values.losses import Bottleneck, Bounds, Loss
@@ -35,6 +35,11 @@ def test_the_line_for_a_comment_field() -> None:
     assert one_line(made(gpus=(LONG,), distribution={}), of_nodes=4) == (
         "ofu=25.0% gpus=1 gpu_hours=100.00 observed=50.0% nodes=1/4"
     )
+
+
+def test_the_line_names_no_cause_where_none_was_found_or_looked_for() -> None:
+    for causes in (None, Causes()):
+        assert "mfu=40.0% verdict=agree gpus=2" in one_line(reporting(causes=causes))
 
 
 def test_what_the_last_minutes_were_of_is_no_cause_of_another_verdict() -> None:
@@ -71,6 +76,27 @@ def test_the_text_says_what_is_known_and_leaves_out_what_is_not() -> None:
     assert summary_text(bare.model_copy(update={"gpus": ()})) == (
         "Job 12 (running)\nOFU none over 0.00 GPU-hours, 0 GPUs on n1, measured none of the time"
     )
+
+
+def test_the_text_of_a_job_that_reports() -> None:
+    adjusted = Adjusted(0.024, "exact", 27 * HOUR, 90 * HOUR)
+    told = reporting(
+        outcomes={"overlap": 3}, causes=Causes((FIRST, FIRST), 2), adjusted=adjusted, **ABOVE
+    )
+    assert summary_text(
+        told.model_copy(update={"gpus": (LONG,), "distribution": {}})
+    ).splitlines() == [
+        "Job 12, name llama, user ada, array 10_2 (running)",
+        "OFU 25.0% over 100.00 GPU-hours, 1 GPU (1 MIG instance) on n1, measured 50.0% of the time",
+        "Reported MFU 40.0%, OFU of the same seconds 34.0%: mfu_above_ofu (0 reports, 3 refused)",
+        "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
+        "Likeliest cause (2 fit equally well): fp8_peak_for_bf16: "
+        "the peak of fp8 is twice that of bf16",
+        "With more facts: ofu-exporter explain --mfu 40.00% --ofu 34.00% --clock cycles --gpu NAME "
+        "--gpus N --config FILE --seq-len N --tokens-per-second N",
+        "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds",
+    ]
+    assert "No known cause fits" in summary_text(reporting(causes=Causes(), **ABOVE))
 
 
 def test_a_simulated_node_makes_the_whole_simulated() -> None:
@@ -158,6 +184,35 @@ def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:
         "While no tensor work ran: memory 40% to 45%, links 0% to 5%; most of it memory",
         "Energy 2 kWh, 0.1 kWh of it in windows without a kernel",
     ]
+
+
+def test_where_it_cannot_be_told_the_text_says_so() -> None:
+    bounds = {
+        Bottleneck.MEMORY: Bounds(0.0, 90_000.0),
+        Bottleneck.LINKS: Bounds(0.0, 90_000.0),
+    }
+    split = LONG.model_copy(
+        update={"lost_seconds": {Loss.NO_TENSOR: 270_000.0}, "no_tensor_bounds": bounds}
+    )
+    said = summary_text(reporting().model_copy(update={"gpus": (split,)}))
+    assert "links 0% to 25%; these counters cannot tell which is largest" in said
+
+
+def test_runs_are_listed_where_a_node_had_more_than_one() -> None:
+    """One run on each of two nodes is one run of the job."""
+    once = merged([made("n1"), made("n2")])
+    assert len(once.runs) == 2
+    assert " run since " not in summary_text(once)
+    again = RunTotals(
+        node="n1",
+        began=500.0,
+        ended=600.0,
+        held_seconds=10.0,
+        observed_seconds=9.0,
+        utilization_seconds=3.0,
+    )
+    twice = once.model_copy(update={"runs": (again, *once.runs)})
+    assert summary_text(twice).count(" run since ") == 3
 
 
 def test_the_text_says_where_the_time_of_a_trace_went() -> None:

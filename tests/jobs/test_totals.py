@@ -82,6 +82,10 @@ def test_a_job_of_which_nothing_was_observed_has_no_ofu() -> None:
     assert one_line(nothing) == "ofu=none gpus=0 gpu_hours=0.00 observed=none nodes=1"
 
 
+def test_json_and_back() -> None:
+    assert JobTotals.model_validate_json(made().model_dump_json()) == made()
+
+
 @every([{"version": 2}, {"began": "soon"}, {"distribution": {"1": -1}}, {"gpus": [{}]}])
 def test_what_is_no_report_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

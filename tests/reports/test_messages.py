@@ -51,24 +51,47 @@ def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
 
 @every(
     [
+        ({"mfu": -0.01}, "mfu"),
         ({"model_flops_per_second": -1}, "model_flops_per_second"),
         ({"tflops_per_gpu": -1}, "tflops_per_gpu"),
         ({"tokens_per_second": -0.5}, "tokens_per_second"),
         ({"tokens_per_second": 1.0, "flops_per_token": 0}, "flops_per_token"),
+        ({"mfu": 0.4, "job_id": ""}, "job_id"),
+        ({"mfu": 0.4, "job_id": "x" * 257}, "job_id"),
+        ({"mfu": 0.4, "job_id": "a\nb"}, "job_id"),
         ({"mfu": 0.4, "job_id": "\ud800"}, "job_id"),
+        ({"mfu": 0.4, "job_id": 7}, "job_id"),
+        ({"mfu": 0.4, "start": -1}, "start"),
         ({"mfu": 0.4, "start": 1e11}, "start"),
         ({"mfu": 0.4, "end": 1_800_000_000_000}, "end"),  # milliseconds
+        ({"mfu": 0.4, "start": 20.0, "end": 10.0}, "end"),
         ({"mfu": 0.4, "start": 20.0, "end": 20.0}, "end"),
+        ({"mfu": 0.4, "step": -1}, "step"),
         ({"mfu": 0.4, "step": 1.5}, "step"),
+        ({"mfu": 0.4, "step": True}, "step"),
+        ({"mfu": 0.4, "gpus": 0}, "gpus"),
         ({"mfu": 0.4, "gpus": 10**30}, "gpus"),
+        ({"mfu": 0.4, "gpus": "8"}, "gpus"),
+        ({"mfu": 0.4, "peak_tflops": 0}, "peak_tflops"),
         ({"mfu": 0.4, "peak_tflops": 5e-324}, "peak_tflops"),
         ({"mfu": 0.4, "peak_tflops": 989.4e12}, "peak_tflops"),  # FLOP/s
         ({"mfu": 0.4, "precision": "bf17"}, "precision"),
         ({"mfu": 0.4, "precision": 16}, "precision"),
         ({"mfu": 0.4, "precision": ["bf16"]}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf16": 1.5}}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf16": 0}}, "precision"),
+        ({"mfu": 0.4, "precision": {"bf16": True}}, "precision"),
         ({"mfu": 0.4, "precision": {"bf17": 1.0}}, "precision"),
+        ({"mfu": 0.4, "recompute": "some"}, "recompute"),
+        ({"mfu": 0.4, "accumulation": 0}, "accumulation"),
+        ({"mfu": 0.4, "pack_length": "8k"}, "pack_length"),
+        ({"mfu": 0.4, "framework": "x" * 65}, "framework"),
+        ({"mfu": 0.4, "framework": "a\tb"}, "framework"),
+        ({"mfu": 0.4, "tile_overhead": -0.1}, "tile_overhead"),
         ({"mfu": 0.4, "tile_overhead": 10}, "tile_overhead"),
+        ({"mfu": 0.4, "tile_overhead": 0.1, "tile_overhead_bound": "upper"}, "tile_overhead_bound"),
         ({"mfu": 0.4, "modell": {}}, "modell"),
+        ({"mfu": 0.4, "model": 5}, "model"),
     ]
 )
 def test_what_cannot_be_is_refused_and_named(fields: dict[str, Any], field: str) -> None:
@@ -77,12 +100,16 @@ def test_what_cannot_be_is_refused_and_named(fields: dict[str, Any], field: str)
 
 @every(
     [
+        ({"seq_len": 0}, "seq_len"),
         ({"seq_len": 128.0}, "seq_len"),
         ({"seq_len": 1 << 40}, "seq_len"),
+        ({"batch_size": 0}, "batch_size"),
         ({"forward_only": 1}, "forward_only"),
         ({"mtp": "yes"}, "mtp"),
+        ({"lora_rank": 0}, "lora_rank"),
         ({"freeze": ["x"] * 17}, "freeze"),
         ({"ignore_fields": ["x"] * 65}, "ignore_fields"),
+        ({"config": []}, "config"),
         ({"other": 1}, "other"),
     ]
 )

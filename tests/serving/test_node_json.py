@@ -15,7 +15,7 @@ from ofu_exporter.serving.node_json import NodeJson, idle_seconds, mean_ofu, nod
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.node import Node
-from tests.helpers.shown_node import node_after
+from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 from tests.helpers.values import reading
 
 pytestmark = pytest.mark.xdist_group("shown node")
@@ -25,6 +25,35 @@ pytestmark = pytest.mark.xdist_group("shown node")
 def node() -> NodeJson:
     shown = node_after()
     return node_state(shown.snapshot, shown.history, "node-17", 1.5, Faults())
+
+
+def test_every_gpu_is_there_with_its_last_hour(node: NodeJson) -> None:
+    assert [gpu.gpu for gpu in node.gpus] == [str(index) for index in range(8)]
+    assert all(len(gpu.last_hour) == 60 for gpu in node.gpus)
+    away = node.gpus[2].last_hour[26:30]
+    assert away == [None] * 4, "four minutes without a reading are a gap"
+
+
+def test_what_is_not_measured_has_a_reason_and_no_number(node: NodeJson) -> None:
+    lost = node.gpus[7]
+    assert lost.window is None
+    assert (lost.unavailable, lost.idle_seconds) == ("lost", None)
+    assert "fell off the bus" in lost.advice
+
+
+def test_a_gpu_that_does_nothing_has_been_idle_for_a_time(node: NodeJson) -> None:
+    assert [gpu.idle_seconds for gpu in node.gpus[:7]] == [0.0] * 6 + [3600.0]
+
+
+def test_jobs_say_how_they_compare(node: NodeJson) -> None:
+    jobs = {job.job_id: job for job in node.jobs}
+    moe, notebook = jobs[MOE.job_id], jobs[NOTEBOOK.job_id]
+    assert (moe.gpus, moe.gpu_count, moe.user) == (("4", "5"), 2.0, "grace")
+    assert moe.verdict is not None
+    assert moe.verdict.diverged
+    assert moe.mfu_ratio == pytest.approx(0.567, abs=0.01)
+    assert (notebook.verdict, notebook.mfu_ratio) == (None, None)
+    assert jobs[LLAMA.job_id].causes == ()
 
 
 def test_the_ofu_of_the_node_is_the_mean_of_those_that_are_measured(node: NodeJson) -> None:

@@ -255,6 +255,13 @@ def test_gzip_is_the_same_page() -> None:
     assert len(packed.body) < len(page.render().body) / 4
 
 
+def test_simulated_data_is_marked() -> None:
+    snapshot = small_snapshot()
+    simulated = replace(snapshot, source=health("simulate", simulated=True))
+    assert "ofu_exporter_simulated 1.0" in page_of(simulated).render().body.decode()
+    assert "ofu_exporter_simulated 0.0" in page_of(snapshot).render().body.decode()
+
+
 def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_one() -> None:
     odd = replace(gpu(), name='a"b\\c\nd')
     snapshot = step(State(), Tick(5.0, 5.0, [odd], [], health()))[1]

@@ -90,10 +90,18 @@ def test_every_supported_key_of_tls_is_taken(file: Path) -> None:
         ({"client_allowed_sans": ["x"]}, "client_allowed_sans is not supported"),
         ({"curve_preferences": ["X25519"]}, "curve_preferences is not supported"),
         ({"min_version": "TLS10"}, "min_version: Input should be 'TLS12' or 'TLS13'"),
+        ({"min_version": "1.2"}, "min_version: Input should be 'TLS12' or 'TLS13'"),
         ({"min_version": "TLS13", "max_version": "TLS12"}, " min_version is above max_version"),
+        ({"client_auth_type": "RequireAnyClientCert"}, "client_auth_type: Input should be 'NoCli"),
+        ({"client_auth_type": "RequireAndVerifyClientCert"}, " client_ca_file and client_auth"),
+        ({"client_ca_file": "ca.crt"}, " client_ca_file and client_auth_type"),
         ({"cipher_suites": ["TLS_RSA_WITH_RC4_128_SHA"]}, "cipher_suites.0: is one of"),
+        ({"cipher_suites": "x"}, "cipher_suites: Input should be a valid list"),
+        ({"prefer_server_cipher_suites": 1}, "prefer_server_cipher_suites: Input should be"),
         ({"cert_fil": "x"}, "cert_fil is not known; did you mean cert_file?"),
+        ({"cert_file": 5}, "cert_file: Input should be a valid string"),
         ({"cert_file": "a\0b"}, "cert_file: String should match"),
+        ({"key_file": ""}, "key_file is missing"),
     ],
 )
 def test_what_tls_cannot_obey_is_refused_by_name(
@@ -109,11 +117,24 @@ def test_what_tls_cannot_obey_is_refused_by_name(
         ({"basic_auth_user": {}}, "basic_auth_user is not known; did you mean basic_auth_users?"),
         ({"anything": 1}, ": anything is not known"),
         ({"rate_limit": {"burst": 1}}, "rate_limit is not supported"),
+        (
+            {"http_server_config": {"http2": True}},
+            "http_server_config.http2: Input should be False",
+        ),
         ({"http_server_config": {"http3": True}}, "http_server_config.http3 is not known"),
         ({"http_server_config": {"headers": {"Server": "x"}}}, "headers.Server is not known"),
         (
+            {"http_server_config": {"headers": {"X-Frame-Options": "x"}}},
+            "X-Frame-Options: Input should be 'deny' or 'sameorigin'",
+        ),
+        (
             {"http_server_config": {"headers": {"X-XSS-Protection": "1\r\nSet-Cookie: x"}}},
             "headers.X-XSS-Protection: String should match",
+        ),
+        ({"basic_auth_users": ["alice"]}, "basic_auth_users: Input should be a valid dictionary"),
+        (
+            {"basic_auth_users": {"alice": "secret"}},
+            "basic_auth_users.alice: this is no bcrypt hash",
         ),
         (
             {"basic_auth_users": {"alice": HASH[:-1]}},

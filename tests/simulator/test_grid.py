@@ -20,7 +20,7 @@ from tests.simulator.sources import Dcgm, Nvml
 
 LOADS = [BY_NAME[name] for name in ("training", "hard steps", "deep bursts", "square, 1 s")]
 LEAST_SHOWN = 0.9
-WINDOWS = 80
+WINDOWS = 120
 """As many as a share of them needs, within ten minutes."""
 FEW_WINDOWS = 40
 """Where a run has no more, a load's other variants are run too, so that no share hangs on the luck of one."""

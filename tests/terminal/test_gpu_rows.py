@@ -7,7 +7,7 @@ import pytest
 from ofu_exporter.serving.node_json import NodeGpu
 from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle_seconds, mean_hour, node_rows
 from ofu_exporter.terminal.pictures import AWAY, EMPTY_SMS, NO_TENSOR
-from ofu_exporter.terminal.scene import Scene, SceneAnswer
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, ofu_of
 from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.losses import Loss, Losses
 from tests.helpers.scenes import many_nodes, one_node, shown_node
@@ -24,6 +24,29 @@ def with_window(ofu: float, lost: Losses, share: float = 1.0) -> NodeGpu:
     assert gpu.window is not None
     window = gpu.window.model_copy(update={"utilization_ratio": ofu, "lost_ratio": lost})
     return gpu.model_copy(update={"window": window, "share_ratio": share})
+
+
+@pytest.mark.slow
+def test_each_gpu_has_its_number_and_its_job() -> None:
+    rows = gpu_rows(one_node())
+    assert [shown(row, "gpu") for row in rows] == [str(index) for index in range(8)]
+    for row, gpu in zip(rows[:7], shown_node().gpus, strict=False):
+        ofu = ofu_of(gpu)
+        assert ofu is not None
+        assert shown(row, "ofu") == f"{100 * ofu:.1f}"
+    assert (shown(rows[4], "job"), shown(rows[4], "user")) == ("moe-pretrain", "grace")
+
+
+@pytest.mark.slow
+def test_a_gpu_that_is_not_measured_says_why_and_what_to_do() -> None:
+    row = gpu_rows(one_node())[7]
+    assert shown(row, "ofu") == "\u2013"
+    said = shown(row, row.rest_from, 200)
+    assert said.startswith("lost (detail): The GPU fell off") or said.startswith("lost: The GPU")
+
+
+def test_a_gpu_that_is_held_without_work_says_for_how_long() -> None:
+    assert shown(gpu_rows(one_node())[6], "note") == "idle 1 h+"
 
 
 def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:

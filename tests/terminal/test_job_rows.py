@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from ofu_exporter.serving.node_json import NodeJob
@@ -109,6 +111,18 @@ def test_a_job_has_ended_once_it_has_on_all_nodes_and_then_its_user_has_it_no_mo
         (row,) = job_rows(scene)
         assert shown(row, "name") == f"{MOE.name}{words}"
         assert len(user_rows(scene)) == users
+
+
+def test_users_have_their_jobs_gpus_and_idle_ones() -> None:
+    rows = {shown(row, "user"): row for row in user_rows(many_nodes(nodes=2))}
+    assert set(rows) == {"ada", "grace", "alan"}
+    assert [shown(rows["ada"], key) for key in ("jobs", "gpus", "idle", "apart")] == [
+        *("1", "8", "", "")
+    ]
+    assert shown(rows["alan"], "idle") == "2"
+    assert shown(rows["grace"], "apart") == "1"
+    hours = math.fsum(each.observed_seconds for each in shown_node().jobs if each.user == "ada")
+    assert shown(rows["ada"], "hours") == f"{2 * hours / 3600:.1f}"
 
 
 def test_only_gpus_that_are_held_without_work_are_idle() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from itertools import product
 from typing import Any
@@ -60,6 +61,18 @@ def test_whatever_is_sorted_by_keeps_every_row(view: str, letter: str) -> None:
         assert sorted(subjects(choice, scene)) == rows
 
 
+def test_numbers_come_highest_first_and_what_is_not_known_last() -> None:
+    found = [row.cells["ofu"].order for row in sections(one_node(), Choice(sort="o"))[0].rows]
+    known = [value for value in found if isinstance(value, float)]
+    assert known == sorted(known, reverse=True)
+    assert found[-1] is None
+    upward = [
+        row.cells["ofu"].order
+        for row in sections(one_node(), Choice(sort="o", downward=False))[0].rows
+    ]
+    assert upward == [*reversed(known), None]
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_cell_is_drawn_in_a_style_and_sorted_with_its_column(view: str) -> None:
     for section in sections(many_nodes("node-99"), Choice(view)):
@@ -71,11 +84,32 @@ def test_each_cell_is_drawn_in_a_style_and_sorted_with_its_column(view: str) -> 
             assert len(orders) <= 1
 
 
+def test_names_come_in_the_order_of_letters() -> None:
+    found = [row.cells["user"].order for row in sections(one_node(), Choice(sort="u"))[0].rows]
+    known = [value for value in found if isinstance(value, str)]
+    assert all(one <= two for one, two in itertools.pairwise(known))
+
+
 def test_the_same_letter_again_turns_the_order_round() -> None:
     once = Choice().sorted_by("o")
     assert (once.sort, once.downward) == ("o", True)
     assert once.sorted_by("o").downward is False
     assert once.sorted_by("o").sorted_by("c").downward is True
+
+
+def test_the_line_above_says_who_how_well_and_how_fresh() -> None:
+    said = head(one_node())
+    assert said.startswith("node-17  OFU 32.1%")
+    assert "7 of 8 GPUs" in said
+    assert "1 job disagrees" in said
+    assert said.endswith("nvml, its agent, 1 s ago")
+
+
+def test_partial_coverage_is_said() -> None:
+    said = head(many_nodes("node-98", "node-99"))
+    assert "5 nodes" in said
+    assert "partial coverage: 3 of 5 nodes answer, not node-98, node-99" in said
+    assert "partial" not in head(many_nodes())
 
 
 @pytest.mark.parametrize(("source", "mark"), [("simulate", "SIMULATED"), ("replay", "RECORDED")])
@@ -174,6 +208,25 @@ def altered(age: float = 1.0, **fields: Any) -> Scene:
 
 def test_a_sound_node_has_no_problem() -> None:
     assert problems(altered()) == []
+
+
+def test_the_faults_of_the_shown_node_are_named_worst_first() -> None:
+    lost, apart, warm, idle = problems(one_node())
+    assert lost.startswith("node-17 GPU 7 | not measured: lost")
+    assert "look for Xid messages" in lost
+    assert apart.startswith("job 48230 on node-17 | MFU ")
+    assert "Likeliest: " in apart
+    assert warm == (
+        "node-17 GPU 3 | its clock is held down: too warm | "
+        "The GPU or its memory is too warm: check the cooling of the node."
+    )
+    assert idle.startswith("node-17 GPU 6 | held by job 48144 of alan without tensor work for")
+
+
+def test_a_node_that_does_not_answer_is_a_problem() -> None:
+    assert any(
+        each.startswith("x | does not answer: timed out") for each in problems(many_nodes("x"))
+    )
 
 
 def test_an_agent_that_answers_and_does_not_sample_is_a_problem() -> None:

@@ -98,7 +98,7 @@ def test_no_more_false_alarms_come_than_are_stated(pool: tuple[int, int]) -> Non
 def test_whole_answers_hardly_ever_call_a_change_sure_that_is_none(kind: str, alike: float) -> None:
     """Of 300 series, ten of which fall to a half; the same ten answers each time. By t alone, a fifth had one."""
     rng, false = random.Random(f"{kind}{alike}"), 0
-    for _ in range(5):
+    for _ in range(10):
         found = survey(fleet_of(300, kind, alike, rng, falls=10), 1.0).changes
         false += any(each.sure and int(each.series.labels[0][1]) >= 10 for each in found)
     assert false == 0

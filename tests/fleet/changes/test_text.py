@@ -103,6 +103,43 @@ def report(changes: list[ChangeRow], slow_rows: list[SlowRow]) -> ChangesReport:
     )
 
 
+def test_a_change_is_one_row_with_its_size_its_interval_and_its_chance() -> None:
+    shown = document(report([change()], [])).plain()
+    row = next(line for line in shown.splitlines() if line.startswith("jobs train"))
+    assert row.split("  ")[0] == "jobs train of ana on H100 in lab"
+    for cell in ("2026-01-10T06:00:00Z", "31.0%", "12.4%", "0.40", "0.36-0.44", "0.04%", "16,589"):
+        assert cell in row
+    assert "9 30.0%" in shown
+    assert "10 12.0%" in shown
+
+
+def test_it_says_what_was_looked_at_and_what_is_missing() -> None:
+    shown = document(report([], [])).plain()
+    assert "Series tested: 12 by name; 3 more have too few points." in shown
+    assert "at most 1%" in shown
+    assert "50.0% of it covered by data" in shown
+    assert "2 changes by less than a factor of 1.1 are left out." in shown
+    assert "Not read: jobs, c to d: too many samples" in shown
+    assert "40 GPUs were compared with peers by OFU, 4 more too briefly" in shown
+    assert "- A note." in shown
+    assert "up to 0.6 false alarms are expected" in shown
+
+
+def test_a_slow_gpu_says_by_what_and_how_sure() -> None:
+    shown = document(
+        report([], [slow(), slow(gpu=None, uuid=None, sure=False, jobs=["1"])])
+    ).plain()
+    assert "lab/n7  3    SM clock" in shown
+    assert "in one job only" in shown
+    assert "1 node is slower than peers" in shown
+
+
+def test_sure_and_possible_changes_are_apart() -> None:
+    shown = document(report([change(), change(sure=False, chance_in_report=1.0)], [])).plain()
+    assert "Sure changes (1):" in shown
+    assert "Possible changes (1):" in shown
+
+
 def test_at_most_as_many_rows_as_asked_for() -> None:
     shown = document(report([change() for _ in range(9)], []), most_rows=2).plain()
     assert "Sure changes (9):" in shown

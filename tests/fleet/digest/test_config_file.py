@@ -42,12 +42,16 @@ def test_nothing_need_be_said() -> None:
     [
         ("exmpt: {}", "line 1: exmpt: is not known"),
         ("ranks: true\nexempt:\n  partition: [x]", "line 3: exempt.partition: is not known"),
+        ("exempt:\n  shorter_than: soon", "line 2: exempt.shorter_than: 'soon' is not a duration"),
         ("targets: {gpu: 40}", "line 1: targets.gpu.all clusters: "),
         ("targets:\n  gpu:\n    east: 40", "line 3: targets.gpu.by cluster.east: "),
+        ("targets: {gpu: {}}", "line 1: targets.gpu.by cluster: "),
         ("targets: {gpu: [0.4]}", "line 1: targets.gpu.all clusters: "),
+        ("exempt: {dram_busy: 0}", "dram_busy"),
         (SEND + "  to: all@example.org", "line 3: send.to: 'all@example.org' is not a pattern"),
         (SEND + "  to: '{name}@{name}.org'", "is not a pattern"),
         (SEND + "  to: '{name}@x.org,all@x.org'", "is not a pattern"),
+        ("send: {to: '{name}'}", "needs one of url and url_file"),
         ("send: {url: 'http://x', url_file: /x}", "needs one of url and url_file"),
     ],
 )

@@ -44,6 +44,15 @@ def first(*jobs: JobHistory, name: str = "ada", **config: object) -> Digest:
     return next(each for each in found if each.name == name)
 
 
+def test_it_says_what_was_held_what_was_reached_and_what_was_missing() -> None:
+    said = text(digest(), 20)
+    assert said.startswith("GPU use of ada, 2024-10-04 to 2024-10-0")
+    assert "2 jobs held 120 GPU-hours (240 USD). OFU 23.3%; the target is 40.0%." in said
+    assert "They fell 20 GPU-hours (40 USD) short of the target." in said
+    assert "Where jobs report, MFU is 50.0%, and OFU over the same time 20.0%." in said
+    assert "Likeliest: the peak is the one for 2:4 sparse matrices" in said
+
+
 def test_places_are_told_with_what_would_help_and_without_anybody_elses_name() -> None:
     said = text(first(), 20)
     assert "2nd of 3 users by GPU-hours short of the target (1st: most)." in said
@@ -154,6 +163,13 @@ def test_the_site_says_whom_to_ask() -> None:
     made = first(contact="Ask gpu@example.org.\nOr call.")
     assert text(made, 20).endswith("\n\nAsk gpu@example.org.\nOr call.")
     assert "<div>Ask gpu@example.org.</div>\n<div>Or call.</div>" in page(made, 20)
+
+
+def test_it_says_what_went_to_idle_engines() -> None:
+    split = JobSums(80, 80, 16, lost={"no_tensor": 44.0, "idle": 20.0})
+    (found,) = of(job("1", "ada", split))
+    said = text(found, 5)
+    assert "Of 80 measured GPU-hours 25.0% went to idle engines" in said
 
 
 @pytest.mark.parametrize(("gpu_hours", "is_said"), [(1.0, True), (0.9, False)])

@@ -41,7 +41,11 @@ def test_a_job_on_two_models_costs_their_mean_and_is_unpriced_if_one_is() -> Non
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("gpu_hour: {a: -1}", "gpu_hour.a"),
+        ("gpu_hour: {a: .nan}", "gpu_hour.a"),
+        ("gpu_hour: {a: 1.0e+308}", "gpu_hour.a"),
         ("prices: {a: 1}", "line 1: prices: is not known"),
+        ("currency: dollars", "currency"),
         ("a: [", "line 1"),
         ("- 1", "the top level"),
         ("a: 1\na: 2", "a key is there twice"),

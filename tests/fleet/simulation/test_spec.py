@@ -13,7 +13,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers.every import every
-from tests.helpers.fleets import NODES, fleet
+from tests.helpers.fleets import NODES, ONE_JOB, fleet
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "fleet.md").read_text()
@@ -73,33 +73,54 @@ TELLS = NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {"
         (NODES + "sede: 1\n", 3, "sede: is not known"),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3}\n  - {name: b, ofu: 0.3, gpsu: 2}\n", 5, "gpsu"),
         (NODES + "jobs:\n  -\n    name: a\n    ofu: 0.3\n    gpus: 9\n", 7, "9 GPUs of 8"),
+        (NODES + "jobs:\n  - {name: a}\n", 4, "needs one of ofu and mfu"),
         (
             NODES + "jobs:\n  - {name: a, ofu: 0.7}\n",
             4,
             "an OFU of 0.7 is impossible at this clock",
         ),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, start: 30s}\n", 4, "whole number of minutes"),
+        (NODES + "jobs:\n  - {name: a, ofu: 0.3, start: 25h}\n", 4, "after the end"),
+        (NODES + "jobs:\n  - {name: a, ofu: 0.3, nodes: [n1, n9]}\n", 4, "no node n9"),
         (
             NODES
             + "jobs:\n  - {name: a, ofu: 0.3, nodes: [n1]}\n  - {name: b, ofu: 0.3, nodes: [n1..2]}\n",
             5,
             "another job has n1 at that time",
         ),
+        (
+            NODES + "jobs:\n  - {name: a, ofu: 0.3, gpus: 8}\n  - {name: b, ofu: 0.3, gpus: 1}\n",
+            5,
+            "finds no free GPUs",
+        ),
+        (NODES + "jobs:\n  - {name: a, ofu: 0.3, mig: 1g.10gb}\n", 4, "no node has instances"),
+        (NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {mistake: sloth}}\n", 4, "no mistake"),
+        (
+            NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {mistake: all_experts_counted}}\n",
+            4,
+            "cannot be made of this job without a model",
+        ),
+        (NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {model: x}}\n", 4, "no model 'x'"),
         (TELLS + "mistake: head_omitted, convention: palm}}\n", 4, "two reasons for one wrong"),
         (TELLS + "convention: palm}}\n", 4, "a convention counts a model: name one"),
         (TELLS + "every: 2m}, work: inference}\n", 4, "only training reports"),
+        (ONE_JOB + ", straggler: {gpu: 8, share: 0.1}}\n", 4, "has only 8 GPUs"),
+        (NODES + "faults:\n  - {fault: gpu_lost, nodes: [n3]}\n", 4, "no node n3"),
         (NODES + "faults:\n  - {fault: gpu_lost, nodes: [n1], gpus: [7]}\n", 4, "has no GPU 7"),
+        (NODES + "faults:\n  - {fault: clock_limit, nodes: [n1]}\n", 4, "needs clock_mhz"),
         (
             NODES + "faults:\n  - {fault: source_lost, nodes: [n1], gpus: [1]}\n",
             4,
             "source_lost affects the whole node",
         ),
+        ("nodes:\n  - {name: n, count: 1, model: H900}\n", 2, "no GPU 'H900'"),
         (NODES + "  - {name: n, count: 1, model: H100}\n", 3, "node n1 is listed twice"),
         (NODES + "jobs:\n  - {name: a, ofu: .nan}\n", 4, "ofu"),
         (NODES + "jobs:\n  - {name: a, mfu: -0.1}\n", 4, "mfu"),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, lasts: 0m}\n", 4, "lasts"),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, changes: [{at: 1h, factor: 9}]}\n", 4, "changes"),
         (NODES + "jobs:\n  - {name: a, ofu: 0.3, straggler: {clock_mhz: .inf}}\n", 4, "clock_mhz"),
+        (NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {precision: fp3}}\n", 4, "precision"),
         (NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {precision: fp4}}\n", 4, "no known peak"),
         (NODES + "faults:\n  - {fault: gpu_lost, nodes: [n1], at: 2d}\n", 4, "after the end"),
         (
@@ -118,6 +139,7 @@ TELLS = NODES + "jobs:\n  - {name: a, mfu: 0.3, report: {"
         ("nodes:\n  - {name: n, count: 90000, model: H100}\n", 2, "more than 200,000 GPUs"),
         (NODES + "seed: 1\nseed: 2\n", 4, "a key is there twice"),
         (NODES + "jobs: [\n", 4, "not YAML"),
+        (NODES + "interval: 7\n", 3, "7 s is not a part of a minute"),
         (NODES + "jobs:\n  - {name: 'a\"b', ofu: 0.3}\n", 4, "name"),
     ],
 )

@@ -10,8 +10,8 @@ from ofu_exporter import flops
 from tests.flops.causes import held_out
 from tests.flops.causes.cards import FINAL, TUNING, Card
 
-HONEST = 300
-"""Of each of the three levels, and 300 others; `python -m tests.flops.causes.held_out final` has 2,400."""
+HONEST = 600
+"""Of each of the three levels, and 600 others: 2,400 jobs."""
 
 
 @pytest.mark.parametrize("card", TUNING + FINAL, ids=lambda card: card.name)
@@ -41,10 +41,9 @@ def test_with_a_throughput_nearly_every_mistake_is_named_first() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("level", "most"), [("config", 8), ("bare", 14)])
+@pytest.mark.parametrize(("level", "most"), [("config", 20), ("bare", 40)])
 def test_without_it_few_others_are_blamed(level: str, most: int) -> None:
-    """Of five mistakes of each kind."""
-    score = held_out.scored([*held_out.planted("final", FINAL, 5)], "final", level)
+    score = held_out.scored([*held_out.planted("final", FINAL)], "final", level)
     assert score.wrong <= most, score
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import History
@@ -9,17 +11,37 @@ from ofu_exporter.serving.pages.job_page import _counted_parts, job_page
 from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import reporting
+from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode, node_after
+
+pytestmark = pytest.mark.xdist_group("shown node")
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated=2.0)
+
+
+def node() -> ShownNode:
+    return node_after(1200.0)
 
 
 def shown(job: JobTotals) -> str:
     return job_page(job, History())
 
 
+def test_a_job_that_over_reports_is_told_by_how_much_and_why() -> None:
+    page = node().job_page(MOE.job_id)
+    assert "MFU 14 points above OFU" in page
+    assert "likeliest first" in page
+    assert page.count("<polyline") >= 2, "OFU and MFU on one chart"
+    assert "OFU of its windows" in page
+    assert "SIMULATED" not in page
+
+
 def test_a_recorded_job_is_told_from_one_that_runs_here() -> None:
     assert "from a recording" in shown(JOB.model_copy(update={"scheduler": "replay"}))
     assert "from a recording" not in shown(JOB)
+
+
+def test_an_honest_job_agrees() -> None:
+    assert "agrees with OFU" in node().job_page(LLAMA.job_id)
 
 
 def test_the_causes_of_the_last_minutes_are_told_from_those_of_another_verdict() -> None:
@@ -32,6 +54,12 @@ def test_the_causes_of_the_last_minutes_are_told_from_those_of_another_verdict()
     alike = shown(reporting(verdict=Verdict.MFU_ABOVE_OFU))
     assert "What makes such a difference" in alike
     assert "last minutes" not in alike
+
+
+def test_a_job_that_reports_nothing_has_no_verdict() -> None:
+    page = node().job_page(NOTEBOOK.job_id)
+    assert "the job reports no MFU" in page
+    assert "MFU against OFU" not in page
 
 
 def test_a_job_of_which_nothing_was_observed_has_no_number() -> None:
@@ -78,6 +106,10 @@ def test_every_run_of_a_requeued_job_is_there() -> None:
     page = shown(JOB.model_copy(update={"runs": runs}))
     assert "1 r1" in page
     assert "2 r50" in page
+
+
+def test_simulated_totals_say_so() -> None:
+    assert "Simulated data" in shown(JOB.model_copy(update={"simulated": True}))
 
 
 def test_no_name_can_inject_markup() -> None:

@@ -86,6 +86,11 @@ def test_where_no_source_opens_it_says_why_and_what_to_do() -> None:
     assert "OFU not measured" in page
 
 
+def test_it_says_that_data_is_simulated() -> None:
+    simulated = snapshot_of(reading(), source=health("simulate", simulated=True))
+    assert "Simulated data: no GPU was measured" in shown(simulated)
+
+
 def test_it_says_that_data_is_recorded_and_of_which_day() -> None:
     source = replace(health("replay"), recorded="2026-11-23")
     note = "A recording of 2026-11-23 is replayed: no GPU of this machine is measured."
@@ -109,6 +114,12 @@ def test_an_instance_weighs_as_its_part_of_a_gpu() -> None:
     page = shown(replace(snapshot, gpus=(part, second)))
     ofu = first.window.utilization
     assert f"OFU {(ofu / 7 + ofu / 8) / (8 / 7):.1%}</title>" in page
+
+
+def test_an_idle_gpu_is_grey_and_not_missing() -> None:
+    page = shown(snapshot_of(reading(tensor=0.0)))
+    assert '<tr class="idle">' in page
+    assert "1 of 1" in page
 
 
 def test_a_job_has_its_ofu_its_report_and_the_verdict_in_words() -> None:
