@@ -144,7 +144,8 @@ class SchedulerReason(_Advised):
         "(docs/slurm.md)."
     )
     UNREACHABLE = (
-        "unreachable: Nothing answers: see whether kubelet runs and its socket is mounted."
+        "unreachable: Nothing answers: see whether kubelet runs and its socket is mounted, or whether the disk of the "
+        "job files hangs."
     )
     SETTLING = (
         "settling: Wait: kubelet was restarted and does not list all of its pods yet; if it stays, see whether "
